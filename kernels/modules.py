@@ -1,0 +1,28 @@
+"""Warp modules with the options that every kernel of this project is compiled with."""
+
+import threading
+
+import warp as wp
+
+# The defaults of Warp 1.19 and one more: the vectoriser may emit as many run-time alias checks as a
+# structure of arrays with a few dozen columns needs.
+CPU_FLAGS = (
+    "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
+    " -mllvm=-slp-recursion-max-depth=4 -mllvm=-vectorize-memory-check-threshold=4000"
+)
+
+_lock = threading.Lock()
+
+
+def kernel_module(name, *, backward=False):
+    """The Warp module ``name``, created on first use.
+
+    ``fuse_fp`` is off so that a forward pass and its replay round alike on every device. Kernels that are never
+    differentiated live in modules without adjoints, which halves their compilation.
+    """
+    with _lock:
+        module = wp.get_module(name)
+        wp.set_module_options(
+            {"enable_backward": backward, "fuse_fp": False, "cpu_compiler_flags": CPU_FLAGS}, module=module
+        )
+        return module
