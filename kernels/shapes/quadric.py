@@ -1,0 +1,99 @@
+"""The row for every rotationally symmetric quadric: plane, conic, sphere, annulus, cylinder and cone.
+
+With q the point relative to the shape's origin, n the unit axis and s = n.q,
+
+    F(q) = a |q|^2 + d s^2 + 2 g s + e,        grad F / 2 = a q + (d s + g) n.
+
+The axis is all that the surface needs of its pose, so neither a rotation nor a local frame enters the trace; only the
+domain (a rectangle's sides) needs the other two axes. grad F points from the front medium to the back medium.
+"""
+
+import functools
+from types import SimpleNamespace
+
+from kernels.precision import bundle
+
+# columns of a surface's row of differentiable numbers
+ORIGIN, AXIS, COEFFICIENTS = 0, 3, 6
+NUM_NUMBERS = 10
+# columns of a surface's domain, never differentiated
+AXIS_X, AXIS_Y, RHO_MIN2, RHO_MAX2, HALF_X, HALF_Y, Z_MIN, Z_MAX, SHEET0, SHEET1 = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13
+NUM_DOMAIN = 14
+
+
+@functools.cache
+def quadric(precision):
+    """The row's Warp functions for one precision."""
+    import warp as wp
+
+    b = bundle(precision)
+    real, array = b.real, b.array
+    ld_plain, inside, sqrt = b.ld_plain, b.inside, b.sqrt
+
+    @wp.func
+    def root_is_valid(
+        t: real, eps: real, qx: real, qy: real, qz: real, u: real, v: real, w: real,
+        nx: real, ny: real, nz: real, s: real, nu: real, domain: array, at: int,
+    ):  # fmt: skip
+        px = qx + t * u
+        py = qy + t * v
+        pz = qz + t * w
+        z = s + t * nu
+        rx = px - z * nx
+        ry = py - z * ny
+        rz = pz - z * nz
+        x = px * ld_plain(domain, at) + py * ld_plain(domain, at + 1) + pz * ld_plain(domain, at + 2)
+        y = px * ld_plain(domain, at + 3) + py * ld_plain(domain, at + 4) + pz * ld_plain(domain, at + 5)
+        sheet = ld_plain(domain, at + 12) + ld_plain(domain, at + 13) * z
+        ok = inside(
+            rx * rx + ry * ry + rz * rz, x, y, z, sheet,
+            ld_plain(domain, at + 6), ld_plain(domain, at + 7), ld_plain(domain, at + 8), ld_plain(domain, at + 9),
+            ld_plain(domain, at + 10), ld_plain(domain, at + 11),
+        )  # fmt: skip
+        return wp.where(t > eps, ok, False)
+
+    @wp.func
+    def hit(
+        x: real, y: real, z: real, u: real, v: real, w: real, own: wp.bool, eps: real, far: real,
+        numbers: array, domain: array, row: int,
+    ):  # fmt: skip
+        """Nearest valid root beyond eps, or far. A ray that starts on this very surface (own) has the root 0, which is
+        divided out instead of skipped by distance: that is exact at any scale."""
+        at = row * wp.static(NUM_NUMBERS)
+        qx = x - ld_plain(numbers, at)
+        qy = y - ld_plain(numbers, at + 1)
+        qz = z - ld_plain(numbers, at + 2)
+        nx = ld_plain(numbers, at + 3)
+        ny = ld_plain(numbers, at + 4)
+        nz = ld_plain(numbers, at + 5)
+        a = ld_plain(numbers, at + 6)
+        d = ld_plain(numbers, at + 7)
+        g = ld_plain(numbers, at + 8)
+        e = ld_plain(numbers, at + 9)
+        s = nx * qx + ny * qy + nz * qz
+        nu = nx * u + ny * v + nz * w
+        qq = qx * qx + qy * qy + qz * qz
+        qu = qx * u + qy * v + qz * w
+        # F(q + t u) = A t^2 + 2 B t + C, and the two roots without cancellation
+        A = a + d * nu * nu
+        B = a * qu + (d * s + g) * nu
+        C = wp.where(own, real(0.0), a * qq + d * s * s + real(2.0) * g * s + e)
+        disc = B * B - A * C
+        root = sqrt(wp.max(disc, real(0.0)))
+        h = -(B + wp.where(B < real(0.0), -root, root))
+        t1 = h / A
+        t2 = C / h
+        domain_at = row * wp.static(NUM_DOMAIN)
+        ok1 = root_is_valid(t1, eps, qx, qy, qz, u, v, w, nx, ny, nz, s, nu, domain, domain_at)
+        ok2 = root_is_valid(t2, eps, qx, qy, qz, u, v, w, nx, ny, nz, s, nu, domain, domain_at)
+        # |h| is 2 |grad F . u| for a plane: a ray along it (to 1e-12) misses
+        ok2 = wp.where(wp.abs(h) > real(2.0e-12), ok2, False)
+        near1 = wp.where(ok1, t1, far)
+        near2 = wp.where(ok2, t2, far)
+        return wp.where(disc >= real(0.0), wp.min(near1, near2), far)
+
+    @wp.func
+    def implicit(qx: real, qy: real, qz: real, s: real, a: real, d: real, g: real, e: real):
+        return a * (qx * qx + qy * qy + qz * qz) + d * s * s + real(2.0) * g * s + e
+
+    return SimpleNamespace(hit=hit, implicit=implicit)

@@ -1,0 +1,177 @@
+"""What happens at the surface that a ray hits: the one place where the physics of a bounce stands.
+
+The same source is compiled twice, without adjoints for tracing and with them for the backward pass. It is free of
+branches, so that both are vectorised: every outcome is computed and one is selected. A ray that hits nothing, or is dead,
+runs through with harmless numbers and is written back unchanged.
+"""
+
+import functools
+
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.optics import optics
+from kernels.precision import INT, LONG, bundle, ld_table, ldi, select_int, sti
+from kernels.rng import pcg32, uniform_of
+from kernels.shapes.quadric import quadric
+from kernels.trace import layout as at
+
+
+@functools.cache
+def interact_kernel(precision, backward=False):
+    """The kernel for one precision; ``backward=True`` is the one with an adjoint."""
+    b = bundle(precision)
+    real, array = b.real, b.array
+    ld, st, st_plain, ld_fixed = b.ld, b.st, b.st_plain, b.ld_fixed
+    ld_number, ld_plain = b.ld_number, b.ld_plain
+    select, sqrt, detach, exp = b.select, b.sqrt, b.detach, b.exp
+    implicit = quadric(precision).implicit
+    fresnel = optics(precision).fresnel
+    uniform = uniform_of(precision)
+    module = kernel_module(f"kernels.trace.{precision}.adjoint" if backward else f"kernels.trace.{precision}",
+                           backward=backward)  # fmt: skip
+
+    @wp.kernel(module=module, enable_backward=backward)
+    def interact(
+        floats: array, ints: INT, distance: array, row_hit: INT,
+        floats_out: array, ints_out: INT, aux: array,
+        numbers: array, rows: LONG, index: array, extinction: array, reflectance: array, transmittance: array,
+        attenuation: array, acc: array,
+        lines: int, fresnel_policy: int, p_low: real, p_high: real,
+        base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        zero = real(0.0)
+        one = real(1.0)
+        x = ld(floats, wp.static(at.X), n, i)
+        y = ld(floats, wp.static(at.Y), n, i)
+        z = ld(floats, wp.static(at.Z), n, i)
+        u = ld(floats, wp.static(at.L), n, i)
+        v = ld(floats, wp.static(at.M), n, i)
+        w = ld(floats, wp.static(at.N), n, i)
+        flux = ld(floats, wp.static(at.FLUX), n, i)
+        slot = ldi(ints, wp.static(at.SLOT), n, i)
+        line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
+        medium = ldi(ints, wp.static(at.MEDIUM), n, i)
+        last = ldi(ints, wp.static(at.LAST), n, i)
+        state = ldi(ints, wp.static(at.STATE), n, i)
+        found = ldi(row_hit, 0, n, i)
+        alive = state == wp.static(at.ALIVE)
+        valid = wp.where(found >= 0, alive, False)
+        row = select_int(found >= 0, found, 0)
+        t0 = select(valid, ld_fixed(distance, i), zero)
+
+        r = row * wp.static(10)
+        tx = ld_number(numbers, r, acc, 0, n, i)
+        ty = ld_number(numbers, r + 1, acc, 1, n, i)
+        tz = ld_number(numbers, r + 2, acc, 2, n, i)
+        ax = ld_number(numbers, r + 3, acc, 3, n, i)
+        ay = ld_number(numbers, r + 4, acc, 4, n, i)
+        az = ld_number(numbers, r + 5, acc, 5, n, i)
+        a = ld_number(numbers, r + 6, acc, 6, n, i)
+        d = ld_number(numbers, r + 7, acc, 7, n, i)
+        g = ld_number(numbers, r + 8, acc, 8, n, i)
+        e = ld_number(numbers, r + 9, acc, 9, n, i)
+        kind = ld_table(rows, row * 3)
+        front = ld_table(rows, row * 3 + 1)
+        back = ld_table(rows, row * 3 + 2)
+        n_front = ld_number(index, front * lines + line, acc, wp.static(at.ACC_INDEX_FRONT), n, i)
+        n_back = ld_number(index, back * lines + line, acc, wp.static(at.ACC_INDEX_BACK), n, i)
+        k = ld_number(extinction, medium * lines + line, acc, wp.static(at.ACC_EXTINCTION), n, i)
+        r_table = ld_number(reflectance, row * lines + line, acc, wp.static(at.ACC_REFLECTANCE), n, i)
+        t_table = ld_number(transmittance, row * lines + line, acc, wp.static(at.ACC_TRANSMITTANCE), n, i)
+
+        # the detached root, then one Newton step on F: the value stays, the derivative is the implicit one
+        qx = x + t0 * u - tx
+        qy = y + t0 * v - ty
+        qz = z + t0 * w - tz
+        s = ax * qx + ay * qy + az * qz
+        slope = d * s + g
+        toward = (a * qx + slope * ax) * u + (a * qy + slope * ay) * v + (a * qz + slope * az) * w
+        toward = detach(real(2.0) * select(valid, toward, one))
+        step = -implicit(qx, qy, qz, s, a, d, g, e) / select(toward == zero, one, toward)
+        step = select(valid, step, zero)
+        t = t0 + step
+        hx = qx + step * u
+        hy = qy + step * v
+        hz = qz + step * w
+
+        # geometric normal, from the front medium to the back medium
+        s = ax * hx + ay * hy + az * hz
+        slope = d * s + g
+        gx = a * hx + slope * ax
+        gy = a * hy + slope * ay
+        gz = a * hz + slope * az
+        g2 = gx * gx + gy * gy + gz * gz
+        inv = one / sqrt(select(valid, select(g2 > zero, g2, one), one))
+        gx = gx * inv
+        gy = gy * inv
+        gz = gz * inv
+        cs = gx * u + gy * v + gz * w
+        backwards = cs < zero
+        n_i = select(backwards, n_back, n_front)
+        n_t = select(backwards, n_front, n_back)
+        cos_i = select(backwards, -cs, cs)
+
+        # Beer-Lambert over the segment in the medium the ray was in; attenuation = 4 pi 1e3 / wavelength (mm, um)
+        depth = -ld_plain(attenuation, line) * k * t
+        flux_hit = flux * exp(detach(depth)) * (one + (depth - detach(depth)))
+
+        r_fresnel, cos_t, total = fresnel(cos_i, n_i, n_t)
+        coated = kind == wp.static(at.COATED)
+        mirror = kind == wp.static(at.MIRROR)
+        refracting = kind <= wp.static(at.COATED)
+        r_power = select(coated, select(total, one, r_table), r_fresnel)
+        t_power = select(coated, select(total, zero, t_table), one - r_fresnel)
+        p_exact = detach(r_power)
+        p = select(p_exact < p_low, p_low, select(p_exact > p_high, p_high, p_exact))
+        p = select(fresnel_policy == 1, p_exact, p)
+        chosen = uniform(pcg32(base + wp.uint64(slot), init, key, jump_a, jump_c)) < p
+        # beyond the critical angle there is nothing to choose
+        chosen = wp.where(total, True, chosen)
+        p_other = one - p
+        w_reflect = select(total, one, r_power / select(p > zero, p, one))
+        w_transmit = t_power / select(p_other > zero, p_other, one)
+        weight = select(chosen, w_reflect, w_transmit)
+        reflects = wp.where(mirror, True, wp.where(refracting, chosen, False))
+        weight = select(mirror, r_table, select(refracting, weight, one))
+        bends = wp.where(refracting, wp.where(chosen, False, True), False)
+
+        # u + 2 |cs| towards the ray's own side, or Snell's law in vector form
+        eta = n_i / n_t
+        along = eta * cos_i - cos_t
+        push = select(backwards, along, -along)
+        scale = select(bends, eta, one)
+        normal = select(reflects, real(-2.0) * cs, select(bends, push, zero))
+        flux_out = flux_hit * weight
+
+        st(floats_out, wp.static(at.X), n, i, select(valid, hx + tx, x))
+        st(floats_out, wp.static(at.Y), n, i, select(valid, hy + ty, y))
+        st(floats_out, wp.static(at.Z), n, i, select(valid, hz + tz, z))
+        st(floats_out, wp.static(at.L), n, i, select(valid, scale * u + normal * gx, u))
+        st(floats_out, wp.static(at.M), n, i, select(valid, scale * v + normal * gy, v))
+        st(floats_out, wp.static(at.N), n, i, select(valid, scale * w + normal * gz, w))
+        st(floats_out, wp.static(at.FLUX), n, i, select(valid, flux_out, flux))
+
+        incoming = select_int(backwards, back, front)
+        beyond = select_int(backwards, front, back)
+        entered = select_int(refracting, select_int(chosen, incoming, beyond), medium)
+        after = select_int(
+            kind == wp.static(at.ABSORBER),
+            wp.static(at.ABSORBED),
+            select_int(kind == wp.static(at.DETECTOR), wp.static(at.DETECTED), wp.static(at.ALIVE)),
+        )
+        after = select_int(valid, after, select_int(alive, wp.static(at.ESCAPED), wp.static(at.DEAD)))
+        sti(ints_out, wp.static(at.SLOT), n, i, slot)
+        sti(ints_out, wp.static(at.WAVELENGTH), n, i, line)
+        sti(ints_out, wp.static(at.MEDIUM), n, i, select_int(valid, entered, medium))
+        sti(ints_out, wp.static(at.LAST), n, i, select_int(valid, found, last))
+        sti(ints_out, wp.static(at.STATE), n, i, after)
+
+        # what the surface keeps, booked where it happens: in expectation 1 - R - T of the arriving flux
+        lost = select(chosen, zero, (one - r_power - t_power) / select(p_other > zero, p_other, one))
+        lost = select(coated, select(total, zero, lost), select(mirror, one - r_table, zero))
+        st_plain(aux, wp.static(at.FLUX_AT_HIT), n, i, detach(flux_hit))
+        st_plain(aux, wp.static(at.LOSS), n, i, detach(flux_hit * lost))
+
+    return interact

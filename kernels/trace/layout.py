@@ -1,0 +1,53 @@
+"""Where everything lies: columns of the ray state, codes of surfaces, cells of the ledger.
+
+A batch is a structure of arrays. Floats and integers of a ray lie in two flat arrays, column after column.
+"""
+
+# columns of the float state: position (mm), direction cosines, flux (W)
+X, Y, Z, L, M, N, FLUX = range(7)
+NUM_FLOATS = 7
+
+# columns of the integer state
+SLOT, WAVELENGTH, MEDIUM, LAST, STATE = range(5)
+NUM_INTS = 5
+
+# values of the column STATE
+DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED = range(5)
+
+# columns of what an interaction leaves behind for the books
+FLUX_AT_HIT, LOSS = range(2)
+NUM_AUX = 2
+
+# kinds of a row: what happens to a ray that hits it
+REFRACT, COATED, MIRROR, ABSORBER, DETECTOR, TAP = range(6)
+# integer columns of a row
+KIND, FRONT, BACK = range(3)
+NUM_ROW_INTS = 3
+
+# columns of an interaction's per-ray gradients: ten numbers of the surface, then what was looked up in tables
+ACC_INDEX_FRONT, ACC_INDEX_BACK, ACC_EXTINCTION, ACC_REFLECTANCE, ACC_TRANSMITTANCE = 10, 11, 12, 13, 14
+NUM_ACC = 15
+
+# cells of the ledger (fixed point, except the counts)
+BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETECTED_FLUX, TAPPED_FLUX, IN_FLUX = range(9)
+ESCAPE_COUNT, DEPTH_COUNT, ROULETTE_COUNT, ABSORBED_COUNT, BAD_COUNT = range(9, 14)
+NUM_LEDGER = 14
+
+# what is kept for each row: hits, incident flux, flux that stayed there (fixed point)
+ROW_HITS, ROW_INCIDENT, ROW_LOSS = range(3)
+NUM_ROW_BOOKS = 3
+
+# counters that steer the loop of bounces
+LIVE, FAINT, SPLAT_HITS, RECORD_HITS = range(4)
+NUM_COUNTERS = 4
+
+# detectors: differentiable numbers (origin, x axis, y axis, width, height) and integers
+NUM_DETECTOR_NUMBERS = 11
+PIXELS_X, PIXELS_Y, SPLAT, OFFSET, RADIUS = range(5)
+NUM_DETECTOR_INTS = 5
+HARD, BILINEAR, GAUSSIAN, RECORD = range(4)
+
+# sources: rotation (row-major), origin, flux of a ray, then the shape's own numbers
+SOURCE_FLUX, SOURCE_SHAPE = 12, 13
+NUM_SHAPE = 4
+NUM_SOURCE = SOURCE_SHAPE + NUM_SHAPE
