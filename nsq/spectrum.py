@@ -22,8 +22,8 @@ def _line_array(values: Any, name: str) -> np.ndarray:
         values = values.detach().cpu().numpy()
     try:
         array = np.asarray(values)
-    except ValueError:
-        raise TypeError(f"{name} got a ragged sequence; it takes a sequence of real numbers, shape (W,)") from None
+    except (ValueError, RuntimeError):  # ragged, or holding tensors with a graph
+        raise TypeError(f"{name} got {values!r}; it takes a sequence of real numbers, shape (W,)") from None
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} got {values!r}; it takes a sequence of real numbers, shape (W,)")
     if array.ndim != 1 or array.size == 0:
