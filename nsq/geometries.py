@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from .numbers import Number, check_number, stack, to_float
@@ -150,7 +151,7 @@ class ConicGeometry(Geometry):
         check_number(self.conic, "conic")
         check_number(self.aperture_radius, "aperture_radius", positive=True)
         c, k, a = plain_curvature(self.radius), to_float(self.conic), to_float(self.aperture_radius)
-        if 1.0 - (1.0 + k) * (c * a) ** 2 < 0.0:
+        if 1.0 - (1.0 + k) * (c * a) ** 2 < -1e-12:  # a hemisphere's 1/R * R may round above 1
             raise ValueError(
                 f"aperture_radius got {a:g}; it takes at most {1.0 / (abs(c) * math.sqrt(1.0 + k)):g},"
                 f" the largest distance from the axis on a surface of radius {1.0 / c:g} and conic {k:g}"
@@ -172,14 +173,19 @@ class ConicGeometry(Geometry):
         """
         _, conic, _ = numbers = self.numbers()
         if not any(isinstance(v, torch.Tensor) for v in (numbers[0], conic, rho)):
-            c, rho = plain_curvature(numbers[0]), float(rho)
-            return c * rho * rho / (1.0 + math.sqrt(max(0.0, 1.0 - (1.0 + float(conic)) * (c * rho) ** 2)))
+            return float(self.profile(float(rho)))
         radius, k, r = stack((numbers[0], conic, rho)).unbind()
         c = curvature(radius)
         radicand = 1.0 - (1.0 + k) * (c * r) ** 2
         inside = radicand > 0.0
         root = torch.where(inside, torch.sqrt(torch.where(inside, radicand, 1.0)), 0.0)
         return c * r * r / (1.0 + root)
+
+    def profile(self, rho: np.ndarray | float) -> np.ndarray:
+        """`sag` as NumPy numbers, detached, for any shape of ``rho``."""
+        radius, conic, _ = self.numbers()
+        c, k = plain_curvature(radius), to_float(conic)
+        return c * rho**2 / (1.0 + np.sqrt(np.maximum(0.0, 1.0 - (1.0 + k) * (c * rho) ** 2)))
 
 
 def plain_curvature(radius: Number) -> float:

@@ -1,0 +1,353 @@
+"""What to build: sources, lenses, mirrors and detectors by their numbers.
+
+Configs are frozen; every number may be a 0-d ``torch`` tensor with a graph, which is kept as the object it is. They
+raise TypeError for arguments of the wrong kind and ValueError for values out of range, naming the argument. Lengths are
+in mm, wavelengths in µm, fluxes in W, angles in degrees.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from .coatings import check_coating, check_reflectance
+from .materials import VACUUM, NSQMaterial
+from .numbers import Number, check_choice, check_count, check_flag, check_number
+from .spectrum import Spectrum
+
+PROFILES = ("tophat", "gaussian")
+SPLATS = ("bilinear", "gaussian", "hard")
+
+
+class InteractionType(enum.Enum):
+    """What a surface does with a ray."""
+
+    REFRACTIVE = "refract"
+    REFLECTIVE = "reflect"
+    ABSORBING = "absorb"
+
+
+def check_medium(value: Any, name: str, *, none_ok: bool = False) -> None:
+    """Check an argument that `nsq.materials.as_material` will turn into a medium."""
+    medium = callable(getattr(value, "n", None)) and callable(getattr(value, "k", None))
+    if (value is None and none_ok) or isinstance(value, str | NSQMaterial) or medium:
+        return
+    raise TypeError(f"{name} got {value!r} of type {type(value).__name__}; it takes a glass name or an NSQMaterial")
+
+
+def check_emission(spectrum: Any, total_flux: Any, medium: Any) -> None:
+    """Check what all sources share."""
+    if not isinstance(spectrum, Spectrum):
+        raise TypeError(f"spectrum got {spectrum!r} of type {type(spectrum).__name__}; it takes a Spectrum")
+    check_number(total_flux, "total_flux", nonnegative=True)
+    check_medium(medium, "medium", none_ok=True)
+
+
+def check_half_angle(value: Any) -> None:
+    check_number(value, "half_angle_deg", positive=True, maximum=180.0)
+
+
+def check_profile(profile: Any, gaussian_sigma: Any) -> None:
+    """Check a beam profile; a width is for the Gaussian one alone."""
+    check_choice(profile, "profile", PROFILES)
+    check_number(gaussian_sigma, "gaussian_sigma", positive=True, none_ok=True)
+    if gaussian_sigma is not None and profile != "gaussian":
+        raise ValueError(f"gaussian_sigma got {gaussian_sigma!r} with profile={profile!r}; it takes profile='gaussian'")
+
+
+def check_pixels(detector: Any) -> None:
+    """Check the grid and the splat of an irradiance detector or of its config."""
+    check_number(detector.width, "width", positive=True)
+    check_number(detector.height, "height", positive=True)
+    check_count(detector.num_pixels_x, "num_pixels_x")
+    check_count(detector.num_pixels_y, "num_pixels_y")
+    check_choice(detector.splat, "splat", SPLATS)
+    check_number(detector.splat_sigma, "splat_sigma")
+    check_flag(detector.absorb, "absorb")
+
+
+def _reject_lumens(total_flux_lumens: Any) -> None:
+    if total_flux_lumens is not None:
+        raise NotImplementedError("total_flux_lumens: photometric units are not supported yet; use total_flux in W")
+
+
+@dataclass(frozen=True, eq=False)
+class PointSourceConfig:
+    """A point that emits uniformly into a cone about local +z.
+
+    Args:
+        spectrum: the lines it emits.
+        total_flux: W, >= 0. Differentiable.
+        total_flux_lumens: None; photometric units are not supported yet.
+        half_angle_deg: of the cone, 0 < angle <= 180; 90 is a hemisphere, 180 a sphere. Differentiable.
+        medium: where its rays start, a glass name or an NSQMaterial; None is vacuum.
+    """
+
+    spectrum: Spectrum
+    total_flux: Number = 1.0
+    total_flux_lumens: Number | None = None
+    half_angle_deg: Number = 90.0
+    medium: NSQMaterial | str | None = None
+
+    def __post_init__(self) -> None:
+        check_emission(self.spectrum, self.total_flux, self.medium)
+        _reject_lumens(self.total_flux_lumens)
+        check_half_angle(self.half_angle_deg)
+
+
+@dataclass(frozen=True, eq=False)
+class CollimatedSourceConfig:
+    """A disk that emits along local +z.
+
+    Args:
+        spectrum, total_flux, total_flux_lumens, medium: as for `PointSourceConfig`.
+        aperture_radius: of the disk, mm, > 0. Differentiable.
+        profile: "tophat", or "gaussian" cut off at the disk's rim.
+        gaussian_sigma: standard deviation in x and in y before the cut, mm, > 0; None is half the aperture radius. For
+            the Gaussian profile only. Differentiable.
+    """
+
+    spectrum: Spectrum
+    total_flux: Number = 1.0
+    total_flux_lumens: Number | None = None
+    aperture_radius: Number = 1.0
+    profile: str = "tophat"
+    gaussian_sigma: Number | None = None
+    medium: NSQMaterial | str | None = None
+
+    def __post_init__(self) -> None:
+        check_emission(self.spectrum, self.total_flux, self.medium)
+        _reject_lumens(self.total_flux_lumens)
+        check_number(self.aperture_radius, "aperture_radius", positive=True)
+        check_profile(self.profile, self.gaussian_sigma)
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedSourceConfig:
+    """A rectangle or disk that emits into a cone about local +z from each of its points.
+
+    Args:
+        spectrum, total_flux, total_flux_lumens, medium: as for `PointSourceConfig`.
+        width, height: of the rectangle along x and y, mm, > 0. Differentiable.
+        aperture_radius: makes it a disk of this radius, mm, > 0. Differentiable.
+        half_angle_deg: of the cone, 0 < angle <= 180: Lambertian from 90 on, uniform in solid angle below.
+            Differentiable below 90.
+    """
+
+    spectrum: Spectrum
+    total_flux: Number = 1.0
+    total_flux_lumens: Number | None = None
+    width: Number = 1.0
+    height: Number = 1.0
+    aperture_radius: Number | None = None
+    half_angle_deg: Number = 90.0
+    medium: NSQMaterial | str | None = None
+
+    def __post_init__(self) -> None:
+        check_emission(self.spectrum, self.total_flux, self.medium)
+        _reject_lumens(self.total_flux_lumens)
+        check_number(self.width, "width", positive=True)
+        check_number(self.height, "height", positive=True)
+        check_number(self.aperture_radius, "aperture_radius", positive=True, none_ok=True)
+        check_half_angle(self.half_angle_deg)
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceConfig:
+    """How one surface of a lens, doublet or mirror differs from the usual.
+
+    Args:
+        bsdf: None. Scatter is not supported yet.
+        scatter_fraction: share of the flux that a ``bsdf`` scatters, 0 to 1.
+        coating: of a refracting surface; replaces Fresnel's equations there.
+        aperture_radius: of a lens face or a mirror, in place of the component's own, mm, > 0.
+        interaction: REFRACTIVE, REFLECTIVE or ABSORBING; None is refractive for a face, absorbing for an edge or rim.
+        reflectance: of a REFLECTIVE surface: a number in [0, 1], a callable of the wavelength in µm, or a coating.
+    """
+
+    bsdf: None = None
+    scatter_fraction: Number = 1.0
+    coating: Any = None
+    aperture_radius: Number | None = None
+    interaction: InteractionType | None = None
+    reflectance: Any = None
+
+    def __post_init__(self) -> None:
+        if self.bsdf is not None:
+            raise NotImplementedError("bsdf: scatter is not supported yet; it takes None")
+        check_number(self.scatter_fraction, "scatter_fraction", minimum=0.0, maximum=1.0)
+        check_coating(self.coating, "coating")
+        check_number(self.aperture_radius, "aperture_radius", positive=True, none_ok=True)
+        if self.interaction is not None and not isinstance(self.interaction, InteractionType):
+            raise TypeError(f"interaction got {self.interaction!r}; it takes an InteractionType or None")
+        if self.reflectance is not None:
+            check_reflectance(self.reflectance)
+
+
+def _check_surfaces(config: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        surface = getattr(config, name)
+        if surface is not None and not isinstance(surface, SurfaceConfig):
+            raise TypeError(f"{name} got {type(surface).__name__}; it takes a SurfaceConfig or None")
+
+
+@dataclass(frozen=True, eq=False)
+class LensConfig:
+    """A lens of two conic faces.
+
+    Args:
+        r1, r2: vertex radii of the front and the back face, mm; positive puts the centre on +z, 0 and infinities mean
+            flat. Differentiable.
+        thickness: between the vertices, mm, > 0. Differentiable.
+        material: glass name or NSQMaterial.
+        front_aperture_radius, back_aperture_radius: of the faces, mm, > 0; the back is as wide as the front if None.
+        conic1, conic2: conic constants. Differentiable.
+        front, back, edge, rim: what differs at these surfaces.
+        ambient: the medium around the lens, a glass name or an NSQMaterial.
+    """
+
+    r1: Number
+    r2: Number
+    thickness: Number
+    material: NSQMaterial | str
+    front_aperture_radius: Number
+    back_aperture_radius: Number | None = None
+    conic1: Number = 0.0
+    conic2: Number = 0.0
+    front: SurfaceConfig | None = None
+    back: SurfaceConfig | None = None
+    edge: SurfaceConfig | None = None
+    rim: SurfaceConfig | None = None
+    ambient: NSQMaterial | str = VACUUM
+
+    def __post_init__(self) -> None:
+        check_number(self.r1, "r1", finite=False)
+        check_number(self.r2, "r2", finite=False)
+        check_number(self.thickness, "thickness", positive=True)
+        check_medium(self.material, "material")
+        check_number(self.front_aperture_radius, "front_aperture_radius", positive=True)
+        check_number(self.back_aperture_radius, "back_aperture_radius", positive=True, none_ok=True)
+        check_number(self.conic1, "conic1")
+        check_number(self.conic2, "conic2")
+        _check_surfaces(self, ("front", "back", "edge", "rim"))
+        check_medium(self.ambient, "ambient")
+
+
+@dataclass(frozen=True, eq=False)
+class DoubletConfig:
+    """A cemented doublet of three conic faces; media 1 and 2 in the order light along +z meets them.
+
+    Args:
+        r1, r2, r3: vertex radii, mm, signs as for `LensConfig`. Differentiable.
+        thickness1, thickness2: mm, > 0. Differentiable.
+        material1, material2: glass names or NSQMaterials.
+        aperture_radius: of all three faces, mm, > 0.
+        conic1, conic2, conic3: conic constants. Differentiable.
+        front, cemented, back: what differs at the faces; edge: at both edges.
+        ambient: the medium around the doublet.
+    """
+
+    r1: Number
+    r2: Number
+    r3: Number
+    thickness1: Number
+    thickness2: Number
+    material1: NSQMaterial | str
+    material2: NSQMaterial | str
+    aperture_radius: Number
+    conic1: Number = 0.0
+    conic2: Number = 0.0
+    conic3: Number = 0.0
+    front: SurfaceConfig | None = None
+    cemented: SurfaceConfig | None = None
+    back: SurfaceConfig | None = None
+    edge: SurfaceConfig | None = None
+    ambient: NSQMaterial | str = VACUUM
+
+    def __post_init__(self) -> None:
+        for name in ("r1", "r2", "r3"):
+            check_number(getattr(self, name), name, finite=False)
+        for name in ("thickness1", "thickness2", "aperture_radius"):
+            check_number(getattr(self, name), name, positive=True)
+        for name in ("conic1", "conic2", "conic3"):
+            check_number(getattr(self, name), name)
+        for name in ("material1", "material2", "ambient"):
+            check_medium(getattr(self, name), name)
+        _check_surfaces(self, ("front", "cemented", "back", "edge"))
+
+
+@dataclass(frozen=True, eq=False)
+class MirrorConfig:
+    """A conic mirror that reflects from both sides.
+
+    Args:
+        radius: vertex radius, mm, sign as for `LensConfig`. Differentiable.
+        reflectance: required; a number in [0, 1], a callable of the wavelength in µm, or a scalar coating.
+            Differentiable.
+        conic: conic constant. Differentiable.
+        aperture_radius: mm, > 0.
+        surface: what differs at the surface.
+        ambient: the medium on both sides.
+    """
+
+    radius: Number
+    reflectance: Any
+    conic: Number = 0.0
+    aperture_radius: Number = 25.0
+    surface: SurfaceConfig | None = None
+    ambient: NSQMaterial | str = VACUUM
+
+    def __post_init__(self) -> None:
+        check_number(self.radius, "radius", finite=False)
+        check_reflectance(self.reflectance)
+        check_number(self.conic, "conic")
+        check_number(self.aperture_radius, "aperture_radius", positive=True)
+        _check_surfaces(self, ("surface",))
+        check_medium(self.ambient, "ambient")
+
+
+@dataclass(frozen=True, eq=False)
+class IrradianceDetectorConfig:
+    """A rectangular detector of pixels in the plane z = 0.
+
+    Args:
+        width, height: full extents along x and y, mm, > 0. Differentiable.
+        num_pixels_x, num_pixels_y: >= 1.
+        splat: how a hit spreads over pixels: "bilinear" over four, "gaussian", or "hard" into one.
+        splat_sigma: of the Gaussian splat, in pixels; 0 or less is as "hard".
+        absorb: False lets rays pass after reading them.
+    """
+
+    width: Number
+    height: Number
+    num_pixels_x: int = 256
+    num_pixels_y: int = 256
+    splat: str = "bilinear"
+    splat_sigma: Number = 0.5
+    absorb: bool = True
+
+    def __post_init__(self) -> None:
+        check_pixels(self)
+
+
+@dataclass(frozen=True, eq=False)
+class RayDatabaseConfig:
+    """A rectangular detector in the plane z = 0 that keeps every ray it sees.
+
+    Args:
+        width, height: full extents along x and y, mm, > 0.
+        max_rays: keep the last that many; 0 keeps all.
+        absorb: False lets rays pass after reading them.
+    """
+
+    width: Number
+    height: Number
+    max_rays: int = 0
+    absorb: bool = True
+
+    def __post_init__(self) -> None:
+        check_number(self.width, "width", positive=True)
+        check_number(self.height, "height", positive=True)
+        check_count(self.max_rays, "max_rays", minimum=0)
+        check_flag(self.absorb, "absorb")
