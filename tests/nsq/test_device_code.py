@@ -1,0 +1,117 @@
+"""What every kernel promises: it compiles for a GPU without one, and its adjoint is not silently wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import warp as wp
+
+import kernels
+
+from . import scenes
+
+ROOT = Path(__file__).parents[2]
+COMPLAINT = "may not be a differentiable operation"
+
+LOOP = """
+    import warp as wp
+
+    @wp.kernel
+    def count(n: wp.array(dtype=int), x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        s = float(0.0)
+        for k in range(n[i]):
+            s = s * x[i] + 1.0
+        y[i] = s
+
+    MODULES = [count.module]
+"""
+OURS = """
+    import kernels
+
+    MODULES = kernels.all_modules()
+"""
+# Compiles MODULES to PTX, with a line before each that says whether anything in it has an adjoint
+COMPILE = """
+    import json
+    import sys
+    from pathlib import Path
+
+    import warp as wp
+
+    wp.config.log_level = wp.LOG_DEBUG
+    report = {}
+    for module in MODULES:
+        backward = module.options["enable_backward"]
+        adjoint = any(k.options.get("enable_backward", backward) for k in module.kernels.values())
+        print(f"== {module.name} {'differentiated' if adjoint else 'plain'}", flush=True)
+        out = Path(sys.argv[1]) / module.name
+        paths = wp.compile_aot_module(module, device=None, arch=86, module_dir=out, use_ptx=True)
+        report[module.name] = {
+            "ptx": [str(path) for path in paths],
+            "kernels": [kernel.get_mangled_name() for kernel in module.kernels.values()],
+        }
+    (Path(sys.argv[1]) / "report.json").write_text(json.dumps(report))
+"""
+
+
+def compile_to_ptx(folder, modules):
+    """({module: its PTX files and kernels}, lines of the code generator about loops in differentiated modules)."""
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(modules) + textwrap.dedent(COMPILE))
+    done = subprocess.run(
+        [sys.executable, str(program), str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    differentiated, complaints = False, []
+    for line in done.stdout.splitlines():
+        if line.startswith("== "):
+            differentiated = line.endswith(" differentiated")
+        elif COMPLAINT in line and differentiated:
+            complaints.append(line)
+    return json.loads((folder / "report.json").read_text()), complaints
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    return compile_to_ptx(tmp_path_factory.mktemp("ptx"), OURS)
+
+
+def test_the_generator_does_say_when_a_loop_is_not_differentiable(tmp_path):
+    _, complaints = compile_to_ptx(tmp_path, LOOP)
+    assert len(complaints) == 1
+
+
+def test_no_differentiated_kernel_changes_a_variable_in_a_dynamic_loop(compiled):
+    assert compiled[1] == []
+
+
+def test_every_kernel_compiles_to_ptx_without_a_gpu(compiled):
+    modules = compiled[0]
+    assert len(modules) >= 4
+    for name, module in modules.items():
+        assert len(module["ptx"]) == 1, name
+        assembly = Path(module["ptx"][0]).read_text()
+        assert len(module["kernels"]) > 0, name
+        for kernel in module["kernels"]:
+            assert f".entry {kernel}_cuda_kernel_forward" in assembly, name
+
+
+def test_the_list_of_modules_holds_all_that_a_trace_loads():
+    listed = {module.name for module in kernels.all_modules()}
+    for precision in ("float32", "float64"):
+        scenes.singlet().trace(100, precision=precision)
+    loaded = {name for name in wp.get_module.__globals__["user_modules"] if name.startswith("kernels.")}
+    assert len(loaded) >= 2
+    assert loaded <= listed
