@@ -1,0 +1,66 @@
+"""Differentiable non-sequential optics: scenes, a Monte Carlo ray trace, and its gradients in ``torch``.
+
+Lengths are in mm, wavelengths in µm, fluxes in W; angles are in radians in a CoordinateSystem and in degrees elsewhere.
+Everything public is a name of this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ._check import check_kernels
+
+check_kernels()
+
+# module -> its public names. A module is imported when one of its names is first used.
+_EXPORTS: dict[str, tuple[str, ...]] = {
+    "coatings": ("SimpleCoating",),
+    "components": ("AbsorbingComponent", "ReflectiveComponent", "RefractiveComponent"),
+    "compounds": ("CompoundComponent", "Doublet", "Lens", "Mirror"),
+    "configs": (
+        "CollimatedSourceConfig",
+        "DoubletConfig",
+        "ExtendedSourceConfig",
+        "InteractionType",
+        "IrradianceDetectorConfig",
+        "LensConfig",
+        "MirrorConfig",
+        "PointSourceConfig",
+        "RayDatabaseConfig",
+        "SurfaceConfig",
+    ),
+    "coordinates": ("CoordinateSystem",),
+    "detectors": ("BaseDetector", "IrradianceDetector", "RayDatabaseDetector"),
+    "geometries": (
+        "AnnularPlaneGeometry",
+        "ConicGeometry",
+        "CylindricalFrustumGeometry",
+        "FinitePlaneGeometry",
+        "ParaboloidGeometry",
+        "PlaneGeometry",
+        "SphereGeometry",
+    ),
+    "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
+    "registry": ("ComponentRegistry", "DetectorRegistry", "SourceRegistry"),
+    "results": ("IrradianceMap", "RayDatabase", "SimulationResult"),
+    "rng": ("EventSlot", "NSQRng", "pcg32_uint32"),
+    "sampling": ("SamplingPolicy",),
+    "scene": ("NSQScene",),
+    "sources": ("BaseNSQSource", "CollimatedSource", "ExtendedSource", "PointSource"),
+    "spectrum": ("Spectrum",),
+}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,45 @@
+"""How a trace spends its rays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .numbers import Number, check_choice, check_count, check_number
+
+REFLECT_RULES = ("fresnel", "auto")
+
+
+@dataclass(frozen=True)
+class SamplingPolicy:
+    """Probabilities of the random choices in a trace. None of them moves the mean of any result.
+
+    Args:
+        reflect_prob: chance that a ray is reflected where a surface reflects the share R. "fresnel": R itself, so that
+            the weight is 1 in value. "auto": R, but at least 0.25 and at most 0.75. A number in (0, 1): that number.
+        split_depth: bounces at which both children are traced; 0, since splitting is not supported yet.
+        split_budget: live rays that splitting may make of one, >= 1.
+        rr_start_flux: flux below which Russian roulette begins, as a share of the mean flux per ray, >= 0; 0 leaves
+            the threshold to the trace's ``min_flux_fraction``.
+
+    Raises TypeError and ValueError naming the argument, NotImplementedError for a ``split_depth`` above 0.
+    """
+
+    reflect_prob: str | float = "fresnel"
+    split_depth: int = 0
+    split_budget: Number = 4.0
+    rr_start_flux: Number = 1e-3
+
+    def __post_init__(self) -> None:
+        if isinstance(self.reflect_prob, str):
+            check_choice(self.reflect_prob, "reflect_prob", REFLECT_RULES)
+        else:
+            check_number(self.reflect_prob, "reflect_prob", minimum=0.0, maximum=1.0)
+            if self.reflect_prob in (0, 1):
+                raise ValueError(
+                    f"reflect_prob got {self.reflect_prob!r}; it takes 'fresnel', 'auto' or a number between 0 and 1,"
+                    " both excluded, because neither branch may be left out"
+                )
+        if check_count(self.split_depth, "split_depth", minimum=0) > 0:
+            raise NotImplementedError(f"split_depth got {self.split_depth}; splitting is not supported yet, it takes 0")
+        check_number(self.split_budget, "split_budget", minimum=1.0)
+        check_number(self.rr_start_flux, "rr_start_flux", nonnegative=True)
