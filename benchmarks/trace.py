@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,6 +90,11 @@ class Peer:
         return backward(num_rays, trace)
 
 
+def repeat(function, num_rays):
+    """Call for the time it takes."""
+    function(num_rays)
+
+
 def speed():
     import numpy as np
     import torch
@@ -114,9 +120,7 @@ def speed():
     for name, num, function, peer_num, peer_function, target in rows:
         function(num)
         peer_function(peer_num)
-        mine, other = measure(
-            lambda f=function, n=num: f(n) and None, lambda f=peer_function, n=peer_num: f(n) and None
-        )
+        mine, other = measure(partial(repeat, function, num), partial(repeat, peer_function, peer_num))
         rate, peer_rate = num / mine.median, peer_num / other.median
         print(f"{name:40} {rate:12.4g} {peer_rate:12.4g} {rate / peer_rate:8.1f}   (at least {target:g})")
         print(f"    nsq {num} rays {mine}; Optiland {peer_num} rays {other}")
