@@ -52,9 +52,7 @@ def launch(kernel, total, inputs, device, *, grain=4096):
     threads = lanes.get_num_threads() if device.is_cpu else 1
     pieces = lanes.split_range(total, threads * _PIECES_PER_THREAD if threads > 1 else 1, grain)
     run_pieces(
-        lambda start, stop: wp.launch(
-            kernel, stop - start, inputs=[start, *inputs], device=device, record_tape=False
-        ),
+        lambda start, stop: wp.launch(kernel, stop - start, inputs=[start, *inputs], device=device, record_tape=False),
         pieces,
         threads,
     )

@@ -1,0 +1,235 @@
+"""Exact k nearest neighbours on a ``Forest``.
+
+A query keeps its k best as one sorted list of 64-bit keys, distance bits above the point's index, so that equal
+distances fall to the lowest index by themselves. The sizes 4, 8 and 16 have kernels of their own whose list lives in
+registers; a k between them takes the first columns of the next size; larger ones keep the list in memory.
+"""
+# ruff: noqa: RUF046, SIM102, UP018
+# In Warp int(0) is a variable and 0 a constant, and `and` may evaluate both sides.
+
+from types import SimpleNamespace
+
+import warp as wp
+
+from kernels import lanes
+from kernels.modules import kernel_module
+from kernels.points import morton
+from kernels.points.launch import VECTORS, _ready, launch, once, run_pieces
+from kernels.points.native import (
+    FLOATS,
+    INFINITY,
+    INTS,
+    NO_NEIGHBOUR,
+    STACK,
+    box_distances,
+    key_distance,
+    key_index,
+    lane8,
+    load_int,
+    lowest_bit,
+    not_above,
+    pack,
+    point_distances,
+)
+
+MAX_K = 64
+SIZES = (4, 8, 16)
+_GRAIN = 2048
+_SORT_FROM = 512
+
+
+def _list_operations(size):
+    """``(type, insert, worst)`` of a list in registers of ``size`` or, for 0, of one of run-time size in memory."""
+    if size:
+        keys = wp.types.vector(length=size, dtype=wp.uint64)
+        last = size - 1
+
+        @wp.func
+        def insert(best: keys, key: wp.uint64, k: int) -> keys:
+            for j in range(wp.static(size - 1)):
+                t = wp.static(size - 1) - j
+                best[t] = wp.max(best[t - 1], wp.min(key, best[t]))
+            best[0] = wp.min(key, best[0])
+            return best
+
+        @wp.func
+        def worst(best: keys, k: int) -> wp.uint64:
+            return best[wp.static(last)]
+
+        return keys, insert, worst
+
+    keys = wp.types.vector(length=MAX_K, dtype=wp.uint64)
+
+    @wp.func
+    def insert(best: keys, key: wp.uint64, k: int) -> keys:
+        t = k - 1
+        while t > 0 and best[wp.max(t - 1, 0)] > key:
+            best[t] = best[t - 1]
+            t = t - 1
+        best[t] = key
+        return best
+
+    @wp.func
+    def worst(best: keys, k: int) -> wp.uint64:
+        return best[k - 1]
+
+    return keys, insert, worst
+
+
+@once
+def _kernels(dim, size):
+    vector = VECTORS[dim]
+    keys, insert, worst = _list_operations(size)
+    box8 = box_distances(dim)
+    points8 = point_distances(dim)
+    module = kernel_module(f"kernels.points.knn_{dim}d_{size or 'any'}")
+
+    @wp.kernel(module=module)
+    def query(
+        offset: int,
+        queries: wp.array(dtype=vector),
+        rows: INTS,
+        use_rows: int,
+        rows_per_sample: int,
+        sample_of: INTS,
+        roots: INTS,
+        children: INTS,
+        starts: INTS,
+        ends: INTS,
+        lowest: INTS,
+        boxes: FLOATS,
+        coords: FLOATS,
+        stride: int,
+        order: INTS,
+        k: int,
+        out_indices: wp.array2d(dtype=wp.int64),
+        out_distances: wp.array2d(dtype=wp.float32),
+    ):
+        row = offset + wp.tid()
+        if use_rows == 1:
+            row = load_int(rows, row)
+        sample = int(0)
+        if rows_per_sample > 0:
+            sample = row // rows_per_sample
+        else:
+            sample = load_int(sample_of, row)
+        x = queries[row]
+        best = keys(NO_NEIGHBOUR)
+        limit_key = NO_NEIGHBOUR
+        limit = INFINITY
+        stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
+        depth = int(0)
+        node = load_int(roots, sample)
+        first = int(0)
+        last = int(0)
+        going = int(1)
+        if node < 0:
+            going = int(0)
+        while going == 1:
+            if node >= 0:
+                distances = box8(boxes, node, x)
+                mask = not_above(distances, limit)
+                base = int(depth)
+                while mask != 0:
+                    j = lowest_bit(mask)
+                    mask = mask & (mask - 1)
+                    entry = pack(lane8(distances, j), node * 8 + j)
+                    t = int(depth)
+                    while t > base and stack[wp.max(t - 1, 0)] < entry:
+                        stack[t] = stack[t - 1]
+                        t = t - 1
+                    stack[t] = entry
+                    depth = depth + 1
+            else:
+                for g in range(first, last, 8):
+                    distances = points8(coords, g, stride, x)
+                    mask = not_above(distances, limit)
+                    if last - g < 8:
+                        mask = mask & ((1 << (last - g)) - 1)
+                    while mask != 0:
+                        j = lowest_bit(mask)
+                        mask = mask & (mask - 1)
+                        key = pack(lane8(distances, j), load_int(order, g + j))
+                        if key < limit_key:
+                            best = insert(best, key, k)
+                            limit_key = worst(best, k)
+                            limit = key_distance(limit_key)
+            going = int(0)
+            while depth > 0 and going == 0:
+                depth = depth - 1
+                entry = stack[depth]
+                slot = key_index(entry)
+                distance = key_distance(entry)
+                if distance < limit:
+                    going = int(1)
+                if distance == limit:
+                    # only a lower index can still get in, and a box of duplicates mostly has none
+                    if load_int(lowest, slot) <= key_index(limit_key) or key_index(limit_key) < 0:
+                        going = int(1)
+                if going == 1:
+                    node = load_int(children, slot)
+                    first = load_int(starts, slot)
+                    last = load_int(ends, slot)
+        for j in range(k):
+            out_indices[row, j] = wp.int64(key_index(best[j]))
+            out_distances[row, j] = key_distance(best[j])
+
+    return SimpleNamespace(query=query)
+
+
+def kernel_size(k):
+    """The kernel that serves ``k``: 4, 8, 16, or 0 for the one of run-time size."""
+    return next((size for size in SIZES if k <= size), 0)
+
+
+def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sample_of, rows=None, sort=True):
+    """Neighbours of every query into ``indices`` (M, k) int64 and ``distances`` (M, k) float32, squared.
+
+    ``rows_per_sample`` > 0: query r looks in sample ``r // rows_per_sample``; 0: in ``sample_of[r]``. ``rows`` (int32)
+    restricts the call to some rows and leaves the others alone. Where a sample has fewer than k points, the last
+    entries are -1 and inf. ``sort`` visits the queries in the order of their cells.
+    """
+    device = forest.device
+    total = queries.shape[0] if rows is None else rows.shape[0]
+    if total == 0:
+        return
+    kernel = _kernels(forest.dim, kernel_size(k)).query
+    nodes = forest.nodes
+    nothing = forest.order
+
+    def inputs(rows, use_rows):
+        return [
+            queries, rows, use_rows, rows_per_sample, sample_of if sample_of is not None else nothing,
+            nodes.roots, nodes.children, nodes.starts, nodes.ends, nodes.lowest, nodes.boxes,
+            forest.coords, forest.stride, forest.order, k, indices, distances,
+        ]  # fmt: skip
+
+    sort = sort and rows is None and total >= _SORT_FROM
+    if not sort:
+        launch(
+            kernel, total, inputs(rows if rows is not None else nothing, int(rows is not None)), device, grain=_GRAIN
+        )
+        return
+
+    for needed in (kernel, morton.query_kernel(forest.dim)):
+        _ready(needed, device)
+
+    def work(start, stop):
+        ordered = morton.sort_queries(
+            queries,
+            start,
+            stop - start,
+            rows_per_sample,
+            sample_of if sample_of is not None else nothing,
+            forest.samples,
+            forest.frame,
+            forest.dim,
+            device,
+        )
+        first, arguments = (start, inputs(nothing, 0)) if ordered is None else (0, inputs(ordered, 1))
+        wp.launch(kernel, stop - start, inputs=[first, *arguments], device=device, record_tape=False)
+
+    threads = lanes.get_num_threads() if device.is_cpu else 1
+    # a piece is sorted whole, so pieces are few: one a lane, and more only for sets whose sort leaves the cache
+    pieces = lanes.split_range(total, threads, _GRAIN)
+    run_pieces(work, pieces, threads)

@@ -1,0 +1,353 @@
+"""Moving least squares over k neighbours: value, slopes, and their gradient to queries and features.
+
+Everything is linear in the features: with basis ``b = (1, q - p)``, weights ``w_j`` and normal matrix ``A`` the result
+is ``sum_j c_j f_j`` with the coefficient vector ``c_j = w_j A^-1 b_j`` (one part for the value, D for the slopes). So
+the number of channels enters only in dot products: the gradient to a query is a function of ``E_j = sum_c f_jc g_c``,
+where g_c is the gradient arriving at the parts of channel c, and the gradient to a feature is ``c_j . g_c``.
+
+Differences are taken in float64 from the float32 coordinates, and so is the solve.
+"""
+
+from types import SimpleNamespace
+
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
+from kernels.points.knn import MAX_K
+from kernels.points.launch import VECTORS, launch, once
+from kernels.points.native import FLOATS, INTS
+
+RIDGES = {"absolute": 0, "relative": 1}
+_RIDGE = wp.constant(wp.float64(1.0e-6))
+_RELATIVE_RIDGE = wp.constant(wp.float64(1.0e-8))
+_EXACT_HIT = wp.constant(wp.float64(1.0e-12))
+_PIVOT_FLOOR = wp.constant(wp.float64(1.0e-14))
+_TINY = wp.constant(wp.float64(1.0e-290))
+_CHANNELS = wp.constant(16)
+_GRAIN = 1024
+
+
+def _linear_algebra(parts):
+    """``inverse`` of a symmetric positive definite matrix, with pivots kept above rounding."""
+    vector = wp.types.vector(length=parts, dtype=wp.float64)
+    matrix = wp.types.matrix(shape=(parts, parts), dtype=wp.float64)
+
+    @wp.func
+    def inverse(a: matrix) -> matrix:
+        # L D L^T; a pivot that rounding has eaten is replaced by the smallest that the entry can still resolve
+        low = matrix(wp.float64(0.0))
+        pivots = vector(wp.float64(0.0))
+        for i in range(wp.static(parts)):
+            for j in range(wp.static(parts)):
+                if j < i:
+                    s = a[i, j]
+                    for m in range(wp.static(parts)):
+                        if m < j:
+                            s = s - low[i, m] * low[j, m] * pivots[m]
+                    low[i, j] = s / pivots[j]
+            p = a[i, i]
+            for m in range(wp.static(parts)):
+                if m < i:
+                    p = p - low[i, m] * low[i, m] * pivots[m]
+            pivots[i] = wp.max(p, wp.max(a[i, i] * _PIVOT_FLOOR, _TINY))
+        result = matrix(wp.float64(0.0))
+        for c in range(wp.static(parts)):
+            x = vector(wp.float64(0.0))
+            for i in range(wp.static(parts)):
+                s = wp.where(i == c, wp.float64(1.0), wp.float64(0.0))
+                for m in range(wp.static(parts)):
+                    if m < i:
+                        s = s - low[i, m] * x[m]
+                x[i] = s
+            for i in range(wp.static(parts)):
+                x[i] = x[i] / pivots[i]
+            for back in range(wp.static(parts)):
+                i = wp.static(parts - 1) - back
+                s = x[i]
+                for m in range(wp.static(parts)):
+                    if m > i:
+                        s = s - low[m, i] * x[m]
+                x[i] = s
+            for i in range(wp.static(parts)):
+                result[i, c] = x[i]
+        return result
+
+    return vector, matrix, inverse
+
+
+@once
+def _kernels(dim):
+    parts = dim + 1
+    position = VECTORS[dim]
+    positions = wp.array(dtype=position)
+    vector, matrix, inverse = _linear_algebra(parts)
+    module = kernel_module(f"kernels.points.mls_{dim}d")
+    memory = wp.constant(MAX_K * parts)
+
+    @wp.struct
+    class Fit:
+        inverse: matrix
+        bandwidth: wp.float64
+        hits: int
+        median: vector
+        median_square: wp.float64
+
+    @wp.func
+    def basis(x: position, points: positions, first: int, index: wp.int64) -> vector:
+        p = points[first + wp.int32(wp.max(index, wp.int64(0)))]
+        b = vector(wp.float64(1.0))
+        for c in range(wp.static(dim)):
+            b[c + 1] = wp.float64(x[c]) - wp.float64(p[c])
+        return b
+
+    @wp.func
+    def square(b: vector) -> wp.float64:
+        s = wp.float64(0.0)
+        for c in range(wp.static(dim)):
+            s = s + b[c + 1] * b[c + 1]
+        return s
+
+    @wp.func
+    def fit_row(x: position, points: positions, first: int, indices: INDICES, row: int, ridge: int) -> Fit:
+        k = indices.shape[1]
+        fit = Fit()
+        fit.median = basis(x, points, first, indices[row, (k - 1) // 2])
+        fit.median_square = square(fit.median)
+        fit.bandwidth = wp.max(fit.median_square, _EXACT_HIT)
+        fit.hits = 0
+        a = matrix(wp.float64(0.0))
+        for j in range(k):
+            b = basis(x, points, first, indices[row, j])
+            s = square(b)
+            if s <= _EXACT_HIT:
+                fit.hits = fit.hits + 1
+            w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
+            a = a + wp.outer(b * w, b)
+        for i in range(wp.static(parts)):
+            if ridge == 0:
+                a[i, i] = a[i, i] + _RIDGE
+            elif i > 0:
+                a[i, i] = a[i, i] + _RELATIVE_RIDGE * fit.bandwidth
+        fit.inverse = inverse(a)
+        return fit
+
+    @wp.func
+    def coefficient(fit: Fit, b: vector) -> vector:
+        s = square(b)
+        c = vector(wp.float64(0.0))
+        if fit.hits > 0:
+            if s <= _EXACT_HIT:
+                c[0] = wp.float64(1.0) / wp.float64(fit.hits)
+        else:
+            w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
+            c = (fit.inverse * b) * w
+        return c
+
+    @wp.kernel(module=module)
+    def forward(
+        offset: int,
+        queries: positions,
+        rows: INTS,
+        use_rows: int,
+        points: positions,
+        indices: INDICES,
+        features: FLOATS,
+        channels: int,
+        ridge: int,
+        rows_per_sample: int,
+        points_per_sample: int,
+        heads: int,
+        slopes_wanted: int,
+        values: FLOATS,
+        slopes: FLOATS,
+    ):
+        row = offset + wp.tid()
+        if use_rows == 1:
+            row = rows[row]
+        k = indices.shape[1]
+        first = (row // rows_per_sample) * points_per_sample
+        x = queries[row]
+        fit = fit_row(x, points, first, indices, row, ridge)
+        weights = wp.zeros(shape=(memory,), dtype=wp.float64)
+        for j in range(k):
+            share = coefficient(fit, basis(x, points, first, indices[row, j]))
+            for e in range(wp.static(parts)):
+                weights[j * wp.static(parts) + e] = share[e]
+        last = wp.where(slopes_wanted == 1, wp.static(parts), 1)
+        for e in range(last):
+            for c in range(0, channels, _CHANNELS):
+                acc = V16(wp.float64(0.0))
+                for j in range(k):
+                    f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
+                    start = f * wp.int64(channels) + wp.int64(c)
+                    acc = add_row(acc, weights[j * wp.static(parts) + e], features, start, channels - c)
+                if e == 0:
+                    store_row(values, wp.int64(row) * wp.int64(channels) + wp.int64(c), acc, channels - c)
+                else:
+                    part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
+                    store_row(slopes, part * wp.int64(channels) + wp.int64(c), acc, channels - c)
+
+    @wp.kernel(module=module)
+    def backward(
+        offset: int,
+        queries: positions,
+        rows: INTS,
+        use_rows: int,
+        points: positions,
+        indices: INDICES,
+        features: FLOATS,
+        channels: int,
+        ridge: int,
+        rows_per_sample: int,
+        points_per_sample: int,
+        heads: int,
+        arriving_parts: int,
+        value_gradient: FLOATS,
+        slope_gradient: FLOATS,
+        coefficients: FLOATS,
+        queries_wanted: int,
+        query_gradient: FLOATS,
+    ):
+        row = offset + wp.tid()
+        if use_rows == 1:
+            row = rows[row]
+        k = indices.shape[1]
+        first = (row // rows_per_sample) * points_per_sample
+        x = queries[row]
+        fit = fit_row(x, points, first, indices, row, ridge)
+        products = wp.zeros(shape=(memory,), dtype=wp.float64)
+        outer = matrix(wp.float64(0.0))
+        solve = queries_wanted == 1 and fit.hits == 0
+        for j in range(k):
+            b = basis(x, points, first, indices[row, j])
+            share = coefficient(fit, b)
+            pair = (wp.int64(row) * wp.int64(k) + wp.int64(j)) * wp.int64(arriving_parts)
+            for e in range(arriving_parts):
+                coefficients[pair + wp.int64(e)] = wp.float32(share[e])
+            if solve:
+                f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
+                start = f * wp.int64(channels)
+                product = vector(wp.float64(0.0))
+                product[0] = dot_rows(features, start, value_gradient, wp.int64(row) * wp.int64(channels), channels)
+                for e in range(1, arriving_parts):
+                    part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
+                    product[e] = dot_rows(features, start, slope_gradient, part * wp.int64(channels), channels)
+                outer = outer + wp.outer(product, share)
+                for e in range(wp.static(parts)):
+                    products[j * wp.static(parts) + e] = product[e]
+        if queries_wanted == 1:
+            gradient = vector(wp.float64(0.0))
+            if solve:
+                p = fit.inverse * outer  # sum over channels of (A^-1 g) x^T
+                pt = wp.transpose(p)
+                bandwidth_gradient = wp.float64(0.0)
+                for j in range(k):
+                    b = basis(x, points, first, indices[row, j])
+                    s = square(b)
+                    w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
+                    product = vector(wp.float64(0.0))
+                    for e in range(wp.static(parts)):
+                        product[e] = products[j * wp.static(parts) + e]
+                    g = fit.inverse * product
+                    residual = g - p * b
+                    u = wp.dot(b, residual)
+                    gradient = gradient + (residual - pt * b - b * (u / fit.bandwidth)) * w
+                    bandwidth_gradient = bandwidth_gradient + u * w * s / (
+                        wp.float64(2.0) * fit.bandwidth * fit.bandwidth
+                    )
+                if ridge == 1:
+                    for e in range(1, wp.static(parts)):
+                        bandwidth_gradient = bandwidth_gradient - _RELATIVE_RIDGE * p[e, e]
+                if fit.median_square > _EXACT_HIT:
+                    gradient = gradient + fit.median * (wp.float64(2.0) * bandwidth_gradient)
+            for c in range(wp.static(dim)):
+                query_gradient[row * wp.static(dim) + c] = wp.float32(gradient[c + 1])
+
+    return SimpleNamespace(forward=forward, backward=backward)
+
+
+def forward(dim, queries, points, indices, features, channels, ridge, layout, values, slopes, *, rows=None):
+    """Values (R, C), and slopes (R, D, C) unless None, of the rows in ``rows`` (all by default)."""
+    device = queries.device
+    launch(
+        _kernels(dim).forward,
+        queries.shape[0] if rows is None else rows.shape[0],
+        [
+            queries,
+            rows,
+            int(rows is not None),
+            points,
+            indices,
+            features,
+            channels,
+            RIDGES[ridge],
+            *layout.arguments,
+            int(slopes is not None),
+            values,
+            slopes,
+        ],
+        device,
+        grain=_GRAIN,
+    )
+
+
+def backward(
+    dim,
+    queries,
+    points,
+    indices,
+    features,
+    channels,
+    ridge,
+    layout,
+    value_gradient,
+    slope_gradient,
+    query_gradient,
+    feature_gradient,
+    *,
+    rows=None,
+):
+    """Gradients for those of ``query_gradient`` (R, D) and ``feature_gradient`` (feature rows, C) that are not None.
+
+    ``slope_gradient`` may be None. Query rows outside ``rows`` are left alone; every feature row is written.
+    """
+    device = queries.device
+    arriving = 1 if slope_gradient is None else dim + 1
+    total, k = indices.shape
+    coefficients = wp.empty(total * k * arriving, dtype=wp.float32, device=device)
+    launch(
+        _kernels(dim).backward,
+        total if rows is None else rows.shape[0],
+        [
+            queries,
+            rows,
+            int(rows is not None),
+            points,
+            indices,
+            features,
+            channels,
+            RIDGES[ridge],
+            *layout.arguments,
+            arriving,
+            value_gradient,
+            slope_gradient,
+            coefficients,
+            int(query_gradient is not None),
+            query_gradient,
+        ],
+        device,
+        grain=_GRAIN,
+    )
+    if feature_gradient is not None:
+        transpose_blend(
+            indices,
+            coefficients,
+            arriving,
+            value_gradient,
+            slope_gradient,
+            layout,
+            channels,
+            feature_gradient,
+            rows=rows,
+        )

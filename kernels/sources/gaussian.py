@@ -1,0 +1,62 @@
+"""A Gaussian beam along +z, cut at an aperture. Shape numbers: aperture radius R, sigma.
+
+Radii beyond R are redrawn. At fixed random numbers that loop has the wrong derivative, since a ray may need another number
+of draws; so the derivative is the implicit one of the truncated Rayleigh distribution
+
+    G(r) = (1 - exp(-r^2 / 2 sigma^2)) / (1 - exp(-R^2 / 2 sigma^2)) = const
+    dr/dsigma = (r - h) / sigma,  dr/dR = h / R,  h = G R^2 E / (r e),
+
+with e and E the two exponentials (implicit reparameterisation: Figurnov, Mohamed, Mnih 2018).
+"""
+
+import warp as wp
+
+from kernels.precision import bundle
+from kernels.rng import pcg32, slot_key, uniform_of
+
+NAME = "gaussian"
+_U1, _U2 = wp.uint64(slot_key(0)), wp.uint64(slot_key(1))
+ATTEMPTS = 32
+
+
+def build(precision):
+    b = bundle(precision)
+    real, sqrt, sin_turn, cos_turn, detach = b.real, b.sqrt, b.sin_turn, b.cos_turn, b.detach
+    uniform = uniform_of(precision)
+
+    @wp.func
+    def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
+        """(cos, sin, r, h / r) by Box and Muller, redrawn until r <= R; a ray that never is starts on the rim."""
+        a = wp.uint64(1)
+        c = wp.uint64(0)
+        r = p0
+        turn = real(0.0)
+        found = int(0)
+        for _ in range(wp.static(ATTEMPTS)):
+            if found == 0:
+                u1 = uniform(pcg32(id, init, wp.static(_U1), a, c))
+                turn = uniform(pcg32(id, init, wp.static(_U2), a, c))
+                # -2 ln u1 is infinite for u1 = 0, which no aperture admits
+                radius = p1 * wp.sqrt(real(-2.0) * wp.log(wp.max(u1, real(1.0e-30))))
+                # one step further in the stream: x -> multiplier x + inc
+                a = a * wp.uint64(6364136223846793005)
+                c = c * wp.uint64(6364136223846793005) + wp.uint64(1)
+                if radius <= p0:
+                    r = radius
+                    found = int(1)
+        small = wp.exp(real(-0.5) * r * r / (p1 * p1))
+        large = wp.exp(real(-0.5) * p0 * p0 / (p1 * p1))
+        h = real(0.0)
+        if r > real(0.0):
+            g = (real(1.0) - small) / (real(1.0) - large)
+            h = g * p0 * p0 * large / (r * small)
+        return cos_turn(turn), sin_turn(turn), r, h, real(0.0)
+
+    @wp.func
+    def place(v0: real, v1: real, v2: real, v3: real, v4: real, p0: real, p1: real, p2: real, p3: real):
+        by_sigma = (v2 - v3) / detach(p1)
+        by_radius = v3 / detach(p0)
+        r = v2 + by_sigma * (p1 - detach(p1)) + by_radius * (p0 - detach(p0))
+        return r * v0, r * v1, real(0.0), real(0.0), real(1.0)
+
+    return variates, place

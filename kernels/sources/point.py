@@ -1,0 +1,30 @@
+"""A point that shines evenly into a cone about +z. Shape numbers: 1 - cos(half angle)."""
+
+import warp as wp
+
+from kernels.precision import bundle
+from kernels.rng import pcg32, slot_key, uniform_of
+
+NAME = "point"
+_U1, _U2 = wp.uint64(slot_key(0)), wp.uint64(slot_key(1))
+
+
+def build(precision):
+    b = bundle(precision)
+    real, sqrt, sin_turn, cos_turn = b.real, b.sqrt, b.sin_turn, b.cos_turn
+    uniform = uniform_of(precision)
+
+    @wp.func
+    def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
+        u1 = uniform(pcg32(id, init, wp.static(_U1), wp.uint64(1), wp.uint64(0)))
+        turn = uniform(pcg32(id, init, wp.static(_U2), wp.uint64(1), wp.uint64(0)))
+        return u1, cos_turn(turn), sin_turn(turn), real(0.0), real(0.0)
+
+    @wp.func
+    def place(v0: real, v1: real, v2: real, v3: real, v4: real, p0: real, p1: real, p2: real, p3: real):
+        """cos = 1 - u1 (1 - cos half angle); the sine from 1 - cos, which stays exact near the axis."""
+        versine = v0 * p0
+        sine = sqrt(versine * (real(2.0) - versine))
+        return real(0.0), real(0.0), sine * v1, sine * v2, real(1.0) - versine
+
+    return variates, place

@@ -1,0 +1,199 @@
+"""The backward pass of recorded batches: the adjoints from the last bounce to the first, then those of the births."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import warp as wp
+
+from kernels.precision import REALS
+from kernels.trace import layout as at
+from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, scatter_kernel
+from kernels.trace.command import Command
+from kernels.trace.emit import emit_kernel
+from kernels.trace.interact import interact_kernel
+from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed
+
+# rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
+_GPU_STRETCH = 256
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Derivatives of a loss to the map cells, to the detectors' total flux, and to rows of the ray tables.
+
+    ``keys`` names those rows by `record_key`, ascending; ``rows`` is (7, number of keys).
+    """
+
+    maps: wp.array
+    totals: wp.array
+    keys: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def build(cls, tables, maps, totals, keys, rows):
+        dtype = np.float64 if tables.precision == "float64" else np.float32
+
+        def upload(values):
+            values = np.ascontiguousarray(values, dtype=dtype).ravel()
+            return wp.array(
+                values if values.size else np.zeros(1, dtype), dtype=REALS[tables.precision], device=tables.device
+            )
+
+        return cls(upload(maps), upload(totals), keys, rows)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of a scene's tables: float64 on the host, flat."""
+
+    numbers: np.ndarray
+    index: np.ndarray
+    extinction: np.ndarray
+    reflectance: np.ndarray
+    transmittance: np.ndarray
+    detector_numbers: np.ndarray
+    source_numbers: np.ndarray
+
+    def __add__(self, other):
+        return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+
+def record_key(ids, bounces):
+    """One sortable integer for (ray id, bounce); bounces are below 2**16."""
+    return np.asarray(ids, dtype=np.int64) * (1 << 16) + bounces
+
+
+class Adjoint:
+    """Gradients of one loss, added up over recorded batches of up to ``capacity`` rays."""
+
+    def __init__(self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True):
+        self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
+        self._wanted = {"with_numbers": int(with_numbers), "with_tables": int(with_tables)}
+        real = REALS[tables.precision]
+
+        def zeros(count, dtype=real):
+            return wp.zeros(max(1, count), dtype=dtype, device=tables.device)
+
+        self._acc = zeros(max(at.NUM_ACC, at.NUM_SOURCE) * capacity)
+        self._before, self._after = zeros(at.NUM_FLOATS * capacity), zeros(at.NUM_FLOATS * capacity)
+        self._aux = zeros(at.NUM_AUX * capacity)
+        self._detectors = zeros(tables.detector_numbers.size)
+        # gradients that nobody asks for still need somewhere to go
+        self._spare = zeros(tables.detector_numbers.size)
+        self._value, self._ones = zeros(capacity), wp.full(capacity, 1.0, dtype=real, device=tables.device)
+        tabled = ("numbers", "index", "extinction", "reflectance", "transmittance")
+        self._sums = {name: zeros(getattr(tables, name).size, wp.float64) for name in tabled}
+        self._detector_sum = np.zeros(tables.detector_numbers.size)
+        self._source_sum = np.zeros((max(1, len(run.sources)), at.NUM_SOURCE))
+        self._launches = {}
+
+    def add(self, record):
+        """Differentiate a recorded batch and add its gradients."""
+        last = len(record.steps) - 1
+        for bounce in range(last, -1, -1):
+            step = record.steps[bounce]
+            launch = self._launches_of(record.stages[bounce])
+            self._after.zero_()
+            if bounce < last:
+                launch["scatter"].run(step.live)
+            if step.rouletted:
+                launch["scale"].run(step.count)
+                # roulette changed the state after the bounce in place: get it back
+                step.bounce.interact(step.count, record.start, bounce)
+            launch["readout"].run(step.count)
+            if step.recorded:
+                self._seed_ray_tables(record, bounce)
+            launch["interact"].run(step.count, keyed(record.start, bounce))
+            stretches = 1 if self._tables.device.is_cpu else -(-step.count // _GPU_STRETCH)
+            launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
+        self._add_births(record)
+        self._detector_sum += self._detectors.numpy()
+        self._detectors.zero_()
+
+    def gradients(self):
+        """The gradients added up so far."""
+        sums = {name: array.numpy().copy() for name, array in self._sums.items()}
+        return Gradients(
+            **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy()
+        )
+
+    def _launches_of(self, stage):
+        """The adjoint launches of a stage, recorded once for a stage that is used again and again."""
+        known = self._launches.get(id(stage))
+        if known is not None and known[0] is stage:
+            return known[1]
+        t, run, n = self._tables, self._run, wp.int64(self._capacity)
+        p, device, real = t.precision, t.device, REALS[t.precision]
+        _attach(stage.before.floats, self._before)
+        _attach(stage.after.floats, self._after)
+        names = {
+            "floats": stage.before.floats, "ints": stage.before.ints, "distance": stage.distance,
+            "row_hit": stage.row_hit, "floats_out": stage.after.floats, "ints_out": stage.after.ints,
+            "aux": self._aux, "numbers": t.numbers, "rows": t.rows, "index": t.index, "extinction": t.extinction,
+            "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
+            "acc": self._acc, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
+            "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
+            "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
+        }  # fmt: skip
+        reading = {
+            **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,
+            "sigmas": t.detector_sigmas, "weights": self._loss.maps, "total_weights": self._loss.totals,
+            "first_detector": t.first_detector, "value": self._value, "n": self._capacity,
+        }  # fmt: skip
+        launches = {
+            "interact": Command(
+                interact_kernel(p, backward=True), device, names, {"floats": self._before, "floats_out": self._after}
+            ),
+            "readout": Command(
+                readout_kernel(p), device, reading,
+                {"floats": self._after, "numbers": self._detectors, "sigmas": self._spare,
+                 "total_weights": self._spare, "value": self._ones},
+            ),
+            "reduce": Command(
+                reduce_kernel(p), device, {**names, **self._sums, "count": 0, "stretches": 1, **self._wanted}
+            ),
+            "scatter": Command(
+                scatter_kernel(p), device,
+                {"gradients": self._before, "kept": stage.kept, "gradients_out": self._after, "n": n},
+            ),
+            "scale": Command(
+                scale_kernel(p), device, {"gradients": self._after, "boost": stage.boost, "n": n}
+            ),
+        }  # fmt: skip
+        self._launches[id(stage)] = (stage, launches)
+        return launches
+
+    def _seed_ray_tables(self, record, bounce):
+        """Add the loss's derivatives with respect to rows of the ray tables to the states they were copied from."""
+        if not self._loss.keys.size:
+            return
+        t, stage, count = self._tables, record.stages[bounce], record.steps[bounce].count
+        chosen = hits_to_record(t, stage.before, stage.row_hit, count)
+        ids = record.start + stage.before.ints.numpy().reshape(at.NUM_INTS, -1)[at.SLOT, chosen].astype(np.int64)
+        where = np.searchsorted(self._loss.keys, record_key(ids, bounce))
+        gradients = self._after.numpy().reshape(at.NUM_FLOATS, -1)
+        gradients[:, chosen] += self._loss.rows[:, where].astype(gradients.dtype)
+        if not t.device.is_cpu:  # on a CPU that was the array itself
+            self._after.assign(gradients.ravel())
+
+    def _add_births(self, record):
+        """From the gradient of the first state to the numbers of the sources."""
+        t, run, n = self._tables, self._run, self._capacity
+        state = record.stages[0].before
+        for index, source, first, last in run.births(record.start, record.stop):
+            offset, count = first - record.start, last - first
+            where = at_cell(state, offset)
+            _attach(where["floats"], self._before[offset:])
+            names = {**where, "numbers": t.source_numbers, "acc": self._acc, "base": wp.uint64(record.start),
+                     "init": wp.uint64(run.init), "first": offset, "source": index, "medium": source.medium,
+                     "line": 0, "n": wp.int64(n)}  # fmt: skip
+            kernel = emit_kernel(t.precision, source.kind, backward=True)
+            Command(kernel, t.device, names, {"floats": where["floats"].grad}).run(count)
+            acc = self._acc.numpy()[: at.NUM_SOURCE * n].reshape(at.NUM_SOURCE, n)
+            self._source_sum[index] += acc[:, :count].sum(axis=1, dtype=np.float64)
+
+
+def _attach(array, gradient):
+    """Give an array its gradient: native loads and stores look it up in the array itself."""
+    array.grad = gradient
+

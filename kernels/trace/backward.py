@@ -1,0 +1,127 @@
+"""Kernels of the backward pass beside the adjoints of emission and interaction."""
+
+import functools
+
+import warp as wp
+
+from kernels.detectors.irradiance import irradiance, pixel_of
+from kernels.modules import kernel_module
+from kernels.precision import INT, LONG, bundle, ld_table, ldi
+from kernels.shapes.quadric import NUM_NUMBERS
+from kernels.trace import layout as at
+
+
+@functools.cache
+def readout_kernel(precision):
+    """What a ray's detector hit adds to the loss, linear in its flux: flux (total_weight + sum_k w_k G_k).
+
+    ``weights`` holds the loss's derivatives with respect to the maps, ``total_weights`` those to the detectors' total
+    flux. Launched as an adjoint, it turns them into gradients of the ray's state and of the detector's numbers.
+    """
+    b = bundle(precision)
+    real, array = b.real, b.array
+    read = irradiance(precision).read
+    pixel = pixel_of(precision)
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.adjoint", backward=True))
+    def readout(
+        floats: array, ints: INT, row_hit: INT, numbers: array, detectors: INT, sigmas: array, weights: array,
+        total_weights: array, first_detector: int, value: array, n: int,
+    ):  # fmt: skip
+        i = wp.tid()
+        detector = row_hit[i] - first_detector
+        if ints[wp.static(at.STATE) * n + i] == wp.static(at.ALIVE) and detector >= 0:
+            c = detector * wp.static(at.NUM_DETECTOR_INTS)
+            mode = detectors[c + wp.static(at.SPLAT)]
+            flux = floats[wp.static(at.FLUX) * n + i]
+            if mode == wp.static(at.RECORD):
+                value[i] = flux * total_weights[detector]
+            else:
+                nx = detectors[c + wp.static(at.PIXELS_X)]
+                ny = detectors[c + wp.static(at.PIXELS_Y)]
+                px, py = pixel(
+                    numbers, detector, nx, ny, floats[wp.static(at.X) * n + i], floats[wp.static(at.Y) * n + i],
+                    floats[wp.static(at.Z) * n + i],
+                )  # fmt: skip
+                seen = read(
+                    weights, detectors[c + wp.static(at.OFFSET)], nx, ny, mode, detectors[c + wp.static(at.RADIUS)],
+                    sigmas[detector], px, py,
+                )  # fmt: skip
+                value[i] = flux * (total_weights[detector] + seen)
+
+    return readout
+
+
+@functools.cache
+def scatter_kernel(precision):
+    """Undo a compaction for gradients: cell ``kept[j]`` gets the gradient of cell ``j``. The rest must be zero."""
+    b = bundle(precision)
+    array, ld, st = b.array, b.ld, b.st
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    def scatter(gradients: array, kept: INT, gradients_out: array, n: wp.int64):
+        j = wp.tid()
+        i = kept[j]
+        for c in range(wp.static(at.NUM_FLOATS)):
+            st(gradients_out, c, n, i, ld(gradients, c, n, j))
+
+    return scatter
+
+
+@functools.cache
+def scale_kernel(precision):
+    """Gradients pass a roulette multiplied by the survivor's factor."""
+    b = bundle(precision)
+    array, ld, ld_fixed, st = b.array, b.ld, b.ld_fixed, b.st
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    def scale(gradients: array, boost: array, n: wp.int64):
+        i = wp.tid()
+        st(gradients, wp.static(at.FLUX), n, i, ld(gradients, wp.static(at.FLUX), n, i) * ld_fixed(boost, i))
+
+    return scale
+
+
+@functools.cache
+def reduce_kernel(precision):
+    """Sum the per-ray gradients of scene numbers into the scene's tables.
+
+    One thread works through a stretch of rays. On a CPU there is one stretch, so the order of the sum, and with it every
+    bit, is fixed.
+    """
+    b = bundle(precision)
+    array = b.array
+    ld = b.ld
+    sums = wp.array(dtype=wp.float64)
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    def reduce(
+        acc: array, ints: INT, row_hit: INT, rows: LONG, lines: int, count: int, stretches: int,
+        with_numbers: int, with_tables: int, numbers: sums, index: sums, extinction: sums, reflectance: sums,
+        transmittance: sums, n: wp.int64,
+    ):  # fmt: skip
+        stretch = wp.tid()
+        start = int(wp.int64(count) * wp.int64(stretch) / wp.int64(stretches))
+        stop = int(wp.int64(count) * wp.int64(stretch + 1) / wp.int64(stretches))
+        for i in range(start, stop):
+            row = ldi(row_hit, 0, n, i)
+            if row >= 0 and ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+                if with_numbers == 1:
+                    for c in range(wp.static(NUM_NUMBERS)):
+                        wp.atomic_add(numbers, row * wp.static(NUM_NUMBERS) + c, wp.float64(ld(acc, c, n, i)))
+                if with_tables == 1:
+                    line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
+                    medium = ldi(ints, wp.static(at.MEDIUM), n, i)
+                    r = row * wp.static(at.NUM_ROW_INTS)
+                    front = ld_table(rows, r + wp.static(at.FRONT)) * lines + line
+                    back = ld_table(rows, r + wp.static(at.BACK)) * lines + line
+                    own = row * lines + line
+                    wp.atomic_add(index, front, wp.float64(ld(acc, wp.static(at.ACC_INDEX_FRONT), n, i)))
+                    wp.atomic_add(index, back, wp.float64(ld(acc, wp.static(at.ACC_INDEX_BACK), n, i)))
+                    wp.atomic_add(
+                        extinction, medium * lines + line, wp.float64(ld(acc, wp.static(at.ACC_EXTINCTION), n, i))
+                    )
+                    wp.atomic_add(reflectance, own, wp.float64(ld(acc, wp.static(at.ACC_REFLECTANCE), n, i)))
+                    wp.atomic_add(transmittance, own, wp.float64(ld(acc, wp.static(at.ACC_TRANSMITTANCE), n, i)))
+
+    return reduce

@@ -1,0 +1,105 @@
+"""Birth of rays: position, direction and flux from the source's numbers, the spectral line from its weights."""
+
+import functools
+
+import warp as wp
+
+from kernels import sources
+from kernels.modules import kernel_module
+from kernels.precision import INT, bundle, sti
+from kernels.rng import pcg32, slot_key, uniform_of
+from kernels.trace import layout as at
+
+
+def _without_gradient(function, real):
+    """Random numbers carry no gradient, whatever their sampler loops over."""
+    u64 = wp.uint64
+
+    @wp.func
+    def variates(id: u64, init: u64, p0: real, p1: real, p2: real, p3: real):
+        return function(id, init, p0, p1, p2, p3)
+
+    @wp.func_grad(variates)
+    def adj_variates(
+        id: u64, init: u64, p0: real, p1: real, p2: real, p3: real, a0: real, a1: real, a2: real, a3: real, a4: real
+    ):
+        pass
+
+    return variates
+
+
+@functools.cache
+def emit_kernel(precision, kind, backward=False):
+    """The kernel that emits rays of the source row ``kind``; ``first`` is the batch's number of the first one."""
+    b = bundle(precision)
+    real, array, st, ld_number = b.real, b.array, b.st, b.ld_number
+    sampler, place = sources.ROWS[kind].build(precision)
+    variates = _without_gradient(sampler, real)
+    module = kernel_module(f"kernels.trace.{precision}.adjoint" if backward else f"kernels.trace.{precision}",
+                           backward=backward)  # fmt: skip
+
+    def emit(
+        floats: array, ints: INT, numbers: array, acc: array, source: int,
+        base: wp.uint64, init: wp.uint64, first: int, medium: int, line: int, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        s = source * wp.static(at.NUM_SOURCE)
+        xx = ld_number(numbers, s, acc, 0, n, i)
+        xy = ld_number(numbers, s + 1, acc, 1, n, i)
+        xz = ld_number(numbers, s + 2, acc, 2, n, i)
+        yx = ld_number(numbers, s + 3, acc, 3, n, i)
+        yy = ld_number(numbers, s + 4, acc, 4, n, i)
+        yz = ld_number(numbers, s + 5, acc, 5, n, i)
+        zx = ld_number(numbers, s + 6, acc, 6, n, i)
+        zy = ld_number(numbers, s + 7, acc, 7, n, i)
+        zz = ld_number(numbers, s + 8, acc, 8, n, i)
+        tx = ld_number(numbers, s + 9, acc, 9, n, i)
+        ty = ld_number(numbers, s + 10, acc, 10, n, i)
+        tz = ld_number(numbers, s + 11, acc, 11, n, i)
+        flux = ld_number(numbers, s + 12, acc, 12, n, i)
+        p0 = ld_number(numbers, s + 13, acc, 13, n, i)
+        p1 = ld_number(numbers, s + 14, acc, 14, n, i)
+        p2 = ld_number(numbers, s + 15, acc, 15, n, i)
+        p3 = ld_number(numbers, s + 16, acc, 16, n, i)
+        slot = first + i
+        v0, v1, v2, v3, v4 = variates(base + wp.uint64(slot), init, p0, p1, p2, p3)
+        x, y, u, v, w = place(v0, v1, v2, v3, v4, p0, p1, p2, p3)
+        st(floats, wp.static(at.X), n, i, xx * x + xy * y + tx)
+        st(floats, wp.static(at.Y), n, i, yx * x + yy * y + ty)
+        st(floats, wp.static(at.Z), n, i, zx * x + zy * y + tz)
+        st(floats, wp.static(at.L), n, i, xx * u + xy * v + xz * w)
+        st(floats, wp.static(at.M), n, i, yx * u + yy * v + yz * w)
+        st(floats, wp.static(at.N), n, i, zx * u + zy * v + zz * w)
+        st(floats, wp.static(at.FLUX), n, i, flux)
+        sti(ints, wp.static(at.SLOT), n, i, slot)
+        sti(ints, wp.static(at.WAVELENGTH), n, i, line)
+        sti(ints, wp.static(at.MEDIUM), n, i, medium)
+        sti(ints, wp.static(at.LAST), n, i, -1)
+        sti(ints, wp.static(at.STATE), n, i, wp.static(at.ALIVE))
+
+    name = f"emit_{sources.ROWS[kind].NAME}"
+    return wp.kernel(emit, name=name, module=module, enable_backward=backward)
+
+
+@functools.cache
+def line_kernel(precision):
+    """Spectral lines of a source that has several: the first whose cumulative weight reaches the random number."""
+    b = bundle(precision)
+    array = b.array
+    uniform = uniform_of("float64")
+    key = wp.uint64(slot_key(4))
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    def choose_line(
+        floats: array, ints: INT, cumulative: wp.array(dtype=wp.float64), lines: INT, start: int, count: int,
+        base: wp.uint64, init: wp.uint64, first: int, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        id = base + wp.uint64(first + i)
+        u = uniform(pcg32(id, init, wp.static(key), wp.uint64(1), wp.uint64(0)))
+        k = int(0)
+        while k < count - 1 and cumulative[start + k] < u:
+            k += 1
+        sti(ints, wp.static(at.WAVELENGTH), n, i, lines[start + k])
+
+    return choose_line

@@ -1,0 +1,101 @@
+"""A scene as device arrays, and a run's constants: all that the wavefront knows of either."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from kernels.precision import REALS
+from kernels.rng import mix
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """The rays ``start <= id < stop`` of one source. ``line`` is its wavelength's index, or -1 if it has several."""
+
+    kind: int
+    start: int
+    stop: int
+    medium: int
+    line: int
+    first_line: int
+    num_lines: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What stays constant over a trace.
+
+    ``scale`` is the number of quanta in a watt; ``faint`` the flux below which roulette begins (W); ``exact`` says that the
+    branch probability is the reflectance itself; ``eps`` is the least distance to another surface (mm).
+    """
+
+    seed: int
+    sources: tuple
+    max_depth: int
+    scale: float
+    faint: float
+    exact: bool
+    p_low: float
+    p_high: float
+    eps: float
+
+    @property
+    def init(self):
+        """The seed's part of every random key."""
+        return mix(self.seed & ((1 << 64) - 1))
+
+    @property
+    def num_rays(self):
+        return self.sources[-1].stop if self.sources else 0
+
+    def births(self, start, stop):
+        """``(source index, source run, first id, last id + 1)`` of every source with rays in a batch of ids."""
+        for index, source in enumerate(self.sources):
+            first, last = max(start, source.start), min(stop, source.stop)
+            if first < last:
+                yield index, source, first, last
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The scene's numbers on one device, in one precision. Lanes share it and never write to it."""
+
+    precision: str
+    device: object
+    numbers: wp.array
+    domain: wp.array
+    rows: wp.array
+    index: wp.array
+    extinction: wp.array
+    reflectance: wp.array
+    transmittance: wp.array
+    attenuation: wp.array
+    detector_numbers: wp.array
+    detector_ints: wp.array
+    detector_sigmas: wp.array
+    source_numbers: wp.array
+    cumulative: wp.array
+    source_lines: wp.array
+    num_rows: int
+    first_detector: int
+    num_lines: int
+    map_size: int
+
+    @classmethod
+    def build(cls, precision, device, floats, integers, **sizes):
+        """From host arrays: ``floats`` by name in the trace's precision, ``integers`` in the type of their field."""
+        real = REALS[precision]
+        dtype = np.float64 if precision == "float64" else np.float32
+
+        def upload(values, host, warp_type):
+            # an empty array has no pointer that a kernel might be handed
+            values = np.ascontiguousarray(values, dtype=host).ravel()
+            return wp.array(values if values.size else np.zeros(1, host), dtype=warp_type, device=device)
+
+        arrays = {name: upload(values, dtype, real) for name, values in floats.items()}
+        arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
+        arrays["cumulative"] = upload(integers["cumulative"], np.float64, wp.float64)
+        for name in ("detector_ints", "source_lines"):
+            arrays[name] = upload(integers[name], np.int32, wp.int32)
+        return cls(precision=precision, device=device, **arrays, **sizes)

@@ -1,0 +1,248 @@
+"""The forward wavefront: a lane works through batches of ray ids and keeps sums, never rays.
+
+A lane owns all that it writes. Its sums are integers, so lanes, batches and devices may share out the rays as they like.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from kernels import rng
+from kernels.precision import REALS
+from kernels.trace import layout as at
+from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
+from kernels.trace.command import Command
+from kernels.trace.emit import emit_kernel, line_kernel
+from kernels.trace.interact import interact_kernel
+from kernels.trace.search import search_kernel
+
+FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
+# below this share of live rays a bounce is worth compacting
+CROWDED = 0.75
+
+
+@dataclass(frozen=True)
+class State:
+    """Rays of one batch: floats and integers, column after column."""
+
+    floats: wp.array
+    ints: wp.array
+
+    @classmethod
+    def empty(cls, precision, device, capacity):
+        return cls(
+            wp.empty(at.NUM_FLOATS * capacity, dtype=REALS[precision], device=device),
+            wp.empty(at.NUM_INTS * capacity, dtype=wp.int32, device=device),
+        )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a trace adds up, as host integers. Addition is exact, so the order of merging never matters."""
+
+    ledger: np.ndarray
+    row_books: np.ndarray
+    maps: np.ndarray
+    records: tuple
+
+    def __add__(self, other):
+        return Sums(
+            self.ledger + other.ledger,
+            self.row_books + other.row_books,
+            self.maps + other.maps,
+            self.records + other.records,
+        )
+
+
+class Emitter:
+    """Emission of a batch into a state; shared by the forward pass and the replay."""
+
+    def __init__(self, tables, run, state, capacity):
+        self._run, self._state = run, state
+        # Warp compiles the vectorised loop for contiguous arrays only, and takes a null array for one that is not: so
+        # an unused accumulator is some array
+        shared = {
+            "floats": state.floats, "ints": state.ints, "numbers": tables.source_numbers, "acc": state.floats,
+            "base": wp.uint64(0), "init": wp.uint64(run.init), "first": 0, "source": 0, "medium": 0, "line": 0,
+            "n": wp.int64(capacity), "cumulative": tables.cumulative, "lines": tables.source_lines, "start": 0,
+            "count": 0,
+        }  # fmt: skip
+        self._commands = {
+            kind: Command(emit_kernel(tables.precision, kind), tables.device, shared)
+            for kind in {source.kind for source in run.sources}
+        }
+        self._lines = Command(line_kernel(tables.precision), tables.device, shared)
+
+    def emit(self, start, stop):
+        """Rays ``start <= id < stop`` into the cells from 0 on."""
+        for index, source, first, last in self._run.births(start, stop):
+            where = at_cell(self._state, first - start)
+            where |= {"base": wp.uint64(start), "first": first - start}
+            self._commands[source.kind].run(
+                last - first, {**where, "source": index, "medium": source.medium, "line": max(source.line, 0)}
+            )
+            if source.line < 0:
+                self._lines.run(last - first, {**where, "start": source.first_line, "count": source.num_lines})
+
+
+def at_cell(state, offset):
+    """A state's arrays from one cell on: columns stay as far apart, so a launch writes to the cells that follow."""
+    return {"floats": state.floats[offset:], "ints": state.ints[offset:]}
+
+
+class Bounce:
+    """The launches of one bounce from one state to another, recorded once."""
+
+    def __init__(self, lane, before, after, distance, row_hit, aux, boost):
+        tables, run, n = lane.tables, lane.run, wp.int64(lane.capacity)
+        p, device = tables.precision, tables.device
+        real = REALS[p]
+        self._lane = lane
+        state = {
+            "floats": before.floats, "ints": before.ints, "floats_out": after.floats, "ints_out": after.ints,
+            "distance": distance, "row_hit": row_hit, "aux": aux, "boost": boost, "n": n, "numbers": tables.numbers,
+            "domain": tables.domain, "rows": tables.rows, "index": tables.index, "extinction": tables.extinction,
+            "reflectance": tables.reflectance, "transmittance": tables.transmittance,
+            "attenuation": tables.attenuation, "acc": aux, "lines": tables.num_lines,
+            "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
+            "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
+            "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
+            "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas,
+            "first_detector": tables.first_detector, "ledger": lane.ledger, "row_books": lane.row_books,
+            "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
+            "exact": int(run.exact), "last_bounce": 0,
+        }  # fmt: skip
+        search = search_kernel(p)
+        self._search = [
+            Command(search, device, {**state, "row": row, "first": int(row == 0)}) for row in range(tables.num_rows)
+        ]
+        self._interact = Command(interact_kernel(p), device, state)
+        self._book = Command(book_kernel(p), device, state)
+        self._deposit = Command(deposit_kernel(p), device, {**state, "numbers": tables.detector_numbers})
+        self._roulette = Command(
+            roulette_kernel(p), device,
+            {**state, "floats": after.floats, "ints": after.ints, "key": wp.uint64(ROULETTE)},
+        )  # fmt: skip
+
+    def step(self, count, base, bounce):
+        """Move ``count`` rays to their next event."""
+        for search in self._search:
+            search.run(count)
+        self.interact(count, base, bounce)
+
+    def interact(self, count, base, bounce):
+        """The second half of a step, for rays whose next surface is known."""
+        self._interact.run(count, keyed(base, bounce))
+
+    def book(self, count, base, bounce):
+        """Book the step, and let faint rays play roulette.
+
+        Returns the number of live rays, that of rows for ray tables, and whether there was a roulette.
+        """
+        lane = self._lane
+        last = bounce + 1 >= lane.run.max_depth
+        lane.counters.zero_()
+        self._book.run(count, {"last_bounce": int(last)})
+        counters = lane.counters.numpy()
+        if counters[at.SPLAT_HITS]:
+            self._deposit.run(count)
+        rouletted = bool(counters[at.FAINT])
+        if rouletted:
+            self._roulette.run(count, keyed(base, bounce + 1))
+            counters = lane.counters.numpy()
+        return (0 if last else int(counters[at.LIVE])), int(counters[at.RECORD_HITS]), rouletted
+
+
+def keyed(base, bounce):
+    """The arguments that a keyed draw at a bounce takes."""
+    a, c = rng.jump(bounce)
+    return {"base": wp.uint64(base), "jump_a": wp.uint64(a), "jump_c": wp.uint64(c)}
+
+
+def hits_to_record(tables, before, row_hit, count):
+    """Cells of a bounce whose ray hit a detector that keeps rays."""
+    detector = row_hit.numpy()[:count] - tables.first_detector
+    alive = before.ints.numpy().reshape(at.NUM_INTS, -1)[at.STATE, :count] == at.ALIVE
+    chosen = np.flatnonzero(alive & (detector >= 0))
+    modes = tables.detector_ints.numpy().reshape(-1, at.NUM_DETECTOR_INTS)[:, at.SPLAT]
+    return chosen[modes[detector[chosen]] == at.RECORD]
+
+
+class Lane:
+    """A workspace for batches of up to ``capacity`` rays."""
+
+    def __init__(self, tables, run, capacity):
+        self.tables, self.run, self.capacity = tables, run, capacity
+        device = tables.device
+        self.ledger = wp.zeros(at.NUM_LEDGER, dtype=wp.int64, device=device)
+        self.row_books = wp.zeros(max(1, tables.num_rows) * at.NUM_ROW_BOOKS, dtype=wp.int64, device=device)
+        self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
+        self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
+        self.records = []
+
+    def sums(self):
+        """All that was added up so far."""
+        return Sums(
+            self.ledger.numpy().copy(), self.row_books.numpy().copy(), self.maps.numpy().copy(), tuple(self.records)
+        )
+
+    def _record(self, count, start, bounce, before, after, row_hit):
+        """Rows of the ray databases: (detector, id, bounce, line, state at the hit), gathered on the host."""
+        chosen = hits_to_record(self.tables, before, row_hit, count)
+        detector = row_hit.numpy()[chosen] - self.tables.first_detector
+        ints = before.ints.numpy().reshape(at.NUM_INTS, -1)[:, chosen]
+        floats = after.floats.numpy().reshape(at.NUM_FLOATS, -1)[:, chosen].astype(np.float64)
+        self.records.append(
+            (detector, start + ints[at.SLOT].astype(np.int64), np.full(len(chosen), bounce),
+             ints[at.WAVELENGTH], floats)
+        )  # fmt: skip
+
+
+class ForwardLane(Lane):
+    """Traces without keeping anything: two states in turn."""
+
+    def __init__(self, tables, run, capacity):
+        super().__init__(tables, run, capacity)
+        p, device = tables.precision, tables.device
+        real = REALS[p]
+        self._states = [State.empty(p, device, capacity) for _ in range(2)]
+        distance = wp.empty(capacity, dtype=real, device=device)
+        self._row_hit = wp.empty(capacity, dtype=wp.int32, device=device)
+        aux = wp.empty(at.NUM_AUX * capacity, dtype=real, device=device)
+        boost = wp.empty(capacity, dtype=real, device=device)
+        self._emitter = Emitter(tables, run, self._states[0], capacity)
+        self._bounces = [
+            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, aux, boost) for k in range(2)
+        ]
+        kept = wp.empty(capacity, dtype=wp.int32, device=device)
+        self._kept_count = wp.zeros(1, dtype=wp.int32, device=device)
+        select, gather = compact_kernels(p)
+        self._select, self._gather = [], []
+        for k in range(2):
+            # the step from state k lands in state 1 - k; compaction brings it back to k
+            names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": kept,
+                     "counter": self._kept_count, "floats_out": self._states[k].floats,
+                     "ints_out": self._states[k].ints, "n": wp.int64(capacity)}  # fmt: skip
+            self._select.append(Command(select, device, names))
+            self._gather.append(Command(gather, device, names))
+
+    def trace(self, start, stop):
+        """Trace the rays ``start <= id < stop`` and add them to the sums."""
+        count, k = stop - start, 0
+        self._emitter.emit(start, stop)
+        for bounce in range(self.run.max_depth):
+            step = self._bounces[k]
+            step.step(count, start, bounce)
+            live, recorded, _ = step.book(count, start, bounce)
+            if recorded:
+                self._record(count, start, bounce, self._states[k], self._states[1 - k], self._row_hit)
+            if not live:
+                return
+            if live < CROWDED * count:
+                self._kept_count.zero_()
+                self._select[k].run(count)
+                self._gather[k].run(live)
+                count = live
+            else:
+                k = 1 - k
