@@ -64,7 +64,7 @@ def rms_spot(rays):
 
 
 def loss(curvatures, num_rays, seed):
-    """(log RMS spot + log 1/flux, RMS spot): a lens that loses light pays, so an overlong step is not taken for good."""
+    """(log RMS - log flux, RMS): a lens that loses light pays for it, so no overlong step is taken for a good one."""
     rays = hits(curvatures, num_rays, seed)
     spot = rms_spot(rays)
     return torch.log(spot) - torch.log(rays.flux.sum()), spot
@@ -77,8 +77,8 @@ def indices(wavelength):
 def focal_length(curvatures):
     """Paraxial EFL in the d line, mm."""
     y, nu, media = 1.0, 0.0, indices(LINES["d"])
-    for i, c in enumerate(curvatures):
-        nu -= y * (media[i + 1] - media[i]) * float(c)
+    for i, c in enumerate(curvatures.tolist()):
+        nu -= y * (media[i + 1] - media[i]) * c
         if i < 2:
             y += THICKNESSES[i] * nu / media[i + 1]
     return -1.0 / nu
@@ -123,7 +123,7 @@ def meridional_rays(curvatures, heights, wavelength):
     z, y = np.full_like(heights, -12.0), heights.copy()
     dz, dy = np.ones_like(heights), np.zeros_like(heights)
     points = [(z, y)]
-    for i, c in enumerate(float(c) for c in curvatures):
+    for i, c in enumerate(curvatures.tolist()):
         zl = z - vertices[i]
         b, rest = dz - c * (zl * dz + y * dy), c * (zl**2 + y**2) - 2.0 * zl
         t = rest / (b + np.sqrt(b**2 - c * rest))
@@ -139,7 +139,7 @@ def meridional_rays(curvatures, heights, wavelength):
 
 
 def draw_layout(axis, curvatures, title):
-    for i, c in enumerate(float(c) for c in curvatures):
+    for i, c in enumerate(curvatures.tolist()):
         y = np.linspace(-SEMI_DIAMETER, SEMI_DIAMETER, 101)
         axis.plot(np.cumsum((0.0, *THICKNESSES))[i] + c * y**2 / (1.0 + np.sqrt(1.0 - (c * y) ** 2)), y, "k", lw=1)
     for line, wavelength in LINES.items():
