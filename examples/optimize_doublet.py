@@ -98,11 +98,16 @@ def check_gradient(curvatures, num_rays, seed):
     return rows
 
 
-def optimise(curvatures, num_rays, seed):
+def optimise(curvatures, num_rays, max_eval, seed):
     """L-BFGS over the curvatures; returns them and the RMS of every evaluation in um."""
     unknowns = (curvatures / CURVATURE_UNIT).requires_grad_()
     optimiser = torch.optim.LBFGS(
-        [unknowns], max_iter=60, max_eval=100, tolerance_grad=1e-7, tolerance_change=1e-9, line_search_fn="strong_wolfe"
+        [unknowns],
+        max_iter=60,
+        max_eval=max_eval,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        line_search_fn="strong_wolfe",
     )
     history = []
 
@@ -153,7 +158,7 @@ def draw_spots(axis, rays, title, limit):
     x, y = (1e3 * v.detach().numpy() for v in (rays.x, rays.y))
     for line, wavelength in LINES.items():
         chosen = np.isclose(rays.wavelength.detach().numpy(), wavelength)
-        axis.plot(x[chosen][:1500], y[chosen][:1500], ".", ms=1.5, color=COLOURS[line], label=line)
+        axis.plot(x[chosen][:800], y[chosen][:800], ".", ms=1.5, color=COLOURS[line], label=line)
     axis.set(title=title, xlabel="x (um)", ylabel="y (um)", xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
 
 
@@ -172,15 +177,16 @@ def save_figure(path, designs, history, num_rays):
         draw_spots(axis, hits(designs[name], num_rays, seed=1), f"spot, {name}", limit)
     axes[0, 1].legend(loc="upper right", markerscale=5)
     axes[1, 2].semilogy(history, "k.-", lw=0.8)
-    axes[1, 2].set(title="loss", xlabel="evaluation", ylabel="RMS spot (um)")
+    axes[1, 2].set(title="descent", xlabel="evaluation", ylabel="RMS spot (um)")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=85)
     plt.close(figure)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rays", type=int, default=40_000, help="rays in each evaluation (default: %(default)s)")
+    parser.add_argument("--evaluations", type=int, default=100, help="at most so many (default: %(default)s)")
     parser.add_argument("--out", default="out/doublet.png", help="figure to write (default: %(default)s)")
     options = parser.parse_args()
 
@@ -188,7 +194,7 @@ def main():
     designs = {name: 1.0 / torch.tensor(radii, dtype=torch.float64) for name, radii in designs.items()}
     gradient = check_gradient(designs["spoiled"], options.rays, seed=0)
     start = time.perf_counter()
-    designs["optimised"], history = optimise(designs["spoiled"], options.rays, seed=0)
+    designs["optimised"], history = optimise(designs["spoiled"], options.rays, options.evaluations, seed=0)
     seconds = time.perf_counter() - start
 
     table = {}

@@ -30,7 +30,7 @@ def test_the_doublet_is_recovered(tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_too_few_rays_to_keep_the_promise_is_a_failure(tmp_path):
-    done = run("--rays", "6", "--out", str(tmp_path / "doublet.png"))
+def test_stopping_too_early_to_keep_the_promise_is_a_failure(tmp_path):
+    done = run("--rays", "4000", "--evaluations", "10", "--out", str(tmp_path / "doublet.png"))
     assert done.returncode == 1
     assert "FAILED: RMS spot" in done.stderr
