@@ -80,7 +80,7 @@ def mirror(v):
     beam(scene)
     config = nsq.MirrorConfig(radius=v["radius"], conic=v["conic"], aperture_radius=20.0, reflectance=v["reflectance"])
     scene.add_mirror("M", frame(v, "mirror"), config)
-    screen(scene, nsq.CoordinateSystem(y=-60.0, z=60.0, rx=np.pi / 2))
+    screen(scene, nsq.CoordinateSystem(y=60.0, z=60.0, rx=np.pi / 2))
     return scene
 
 
@@ -92,7 +92,7 @@ def coloured_mirror(v):
         radius=-150.0, aperture_radius=20.0, reflectance=lambda wavelength: v["offset"] + v["slope"] * wavelength
     )
     scene.add_mirror("M", nsq.CoordinateSystem(z=60.0, rx=0.8), config)
-    screen(scene, nsq.CoordinateSystem(y=-60.0, z=60.0, rx=np.pi / 2))
+    screen(scene, nsq.CoordinateSystem(y=60.0, z=60.0, rx=np.pi / 2))
     return scene
 
 

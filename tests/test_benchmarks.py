@@ -1,0 +1,51 @@
+"""The tools of the benchmarks; the benchmarks themselves take minutes and are not run here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import timing
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_benchmarks_are_listed():
+    done = subprocess.run([sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "trace" in [line.split()[0] for line in done.stdout.splitlines()]
+
+
+def test_an_unknown_benchmark_is_named():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "nonsense"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "no benchmark 'nonsense'" in done.stderr
+
+
+def test_disturbed_runs_are_taken_again(monkeypatch):
+    runs = iter([(1.0, 9.0), (0.0, 1.0), (0.5, 8.0), (0.0, 3.0), (0.0, 2.0)])
+    monkeypatch.setattr(timing, "_once", lambda function: next(runs))
+    result = timing.measure(None, repeats=3)
+    assert (result.median, result.fastest, result.slowest) == (2.0, 1.0, 3.0)
+    assert result.others == 0.0
+
+
+def test_patience_ends_and_the_calmest_runs_stand(monkeypatch):
+    runs = iter([(1.0, 9.0), (0.4, 1.0), (0.5, 2.0)])
+    monkeypatch.setattr(timing, "_once", lambda function: next(runs))
+    result = timing.measure(None, repeats=2, patience=0.0)
+    assert (result.fastest, result.slowest) == (1.0, 9.0)
+    assert "others busy 0.70 cores" in str(result)
+
+
+def test_seconds_are_measured_or_taken_from_the_function():
+    slow, fixed = timing.measure(lambda: None, lambda: 5.0, repeats=2, patience=0.0)
+    assert slow.median < 1.0
+    assert fixed.median == 5.0
+
+
+def test_a_missing_peer_says_what_to_install():
+    with pytest.raises(SystemExit, match=r"pip install -e '\.\[bench\]'"):
+        timing.require("no_such_peer.part")
