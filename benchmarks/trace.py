@@ -70,12 +70,14 @@ class Peer:
         self.api = require("optiland.nonsequential")
         frame = require("optiland.coordinate_system").CoordinateSystem
         ideal = require("optiland.materials").IdealMaterial
+        backends = "optiland.nonsequential.backends"
+        self.numpy_backend = require(f"{backends}.numpy_backend").NumpyBackend
+        self.torch_backend = require(f"{backends}.torch_backend").TorchBackend
         self.scene = lambda r1=100.0: build(self.api, frame, self.api.NSQMaterial(ideal(1.5187, 0.0)), r1)
 
     def forward(self, num_rays, seed=42):
-        numpy_backend = require("optiland.nonsequential.backends.numpy_backend").NumpyBackend
         self.backend.set_backend("numpy")
-        return self.scene().trace(num_rays, seed=seed, backend=numpy_backend(seed=seed)).detectors["map"]
+        return self.scene().trace(num_rays, seed=seed, backend=self.numpy_backend(seed=seed)).detectors["map"]
 
     def backward(self, num_rays):
         self.backend.set_backend("torch")
@@ -84,7 +86,7 @@ class Peer:
         self.backend.grad_mode.enable()
 
         def trace(r1):
-            scene, backend = self.scene(r1), self.api.TorchBackend(seed=42)
+            scene, backend = self.scene(r1), self.torch_backend(seed=42)
             return scene.trace(num_rays, seed=42, backend=backend, batch_size=num_rays).detectors["map"].data
 
         return backward(num_rays, trace)
