@@ -2,7 +2,7 @@
 
 A collimated beam goes through a biconvex singlet onto a map of 16 x 16 pixels, in float64 on two threads, Fresnel
 splitting on. Rates are rays launched per second, medians of undisturbed runs, each side at a number of rays that suits
-it. The gradient is that of a weighted sum of the map with respect to the front radius.
+it. The gradient is that of the second moment of the map with respect to the front radius.
 """
 
 import os
@@ -49,7 +49,7 @@ def forward(num_rays, seed=42):
 
 
 def backward(num_rays, trace=None):
-    """Gradient of a weighted sum of the map with respect to the front radius; ``trace(r1)`` gives the map's data."""
+    """Gradient of the second moment of the map with respect to the front radius; ``trace(r1)`` gives the map's data."""
     import torch
 
     r1 = torch.tensor(100.0, dtype=torch.float64, requires_grad=True)
@@ -57,7 +57,8 @@ def backward(num_rays, trace=None):
         data = singlet(r1).trace(num_rays, seed=42).detectors["map"].data
     else:
         data = trace(r1)
-    torch.sum(data * torch.linspace(-1.0, 1.0, data.numel(), dtype=torch.float64)).backward()
+    square = torch.linspace(-1.0, 1.0, 16, dtype=torch.float64) ** 2
+    torch.sum(data * (square[:, None] + square).reshape(data.shape)).backward()
     return r1.grad.item()
 
 
