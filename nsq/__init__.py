@@ -15,6 +15,7 @@ check_kernels()
 
 # module -> its public names. A module is imported when one of its names is first used.
 _EXPORTS: dict[str, tuple[str, ...]] = {
+    "backend": ("TorchBackend",),
     "coatings": ("SimpleCoating",),
     "components": ("AbsorbingComponent", "ReflectiveComponent", "RefractiveComponent"),
     "compounds": ("CompoundComponent", "Doublet", "Lens", "Mirror"),
@@ -41,6 +42,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "PlaneGeometry",
         "SphereGeometry",
     ),
+    "lower": ("SceneIR",),
     "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
     "registry": ("ComponentRegistry", "DetectorRegistry", "SourceRegistry"),
     "results": ("IrradianceMap", "RayDatabase", "SimulationResult"),
@@ -49,6 +51,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "scene": ("NSQScene",),
     "sources": ("BaseNSQSource", "CollimatedSource", "ExtendedSource", "PointSource"),
     "spectrum": ("Spectrum",),
+    "threads": ("get_num_threads", "set_num_threads"),
+    "tracer": ("NSQTracer",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -4,8 +4,6 @@ A query r of B samples, H heads and M rows a sample (heads included) reads the f
 ``r % H``. The transpose adds into feature rows; it first sorts the (query, neighbour) pairs by feature row, so that one
 thread owns one row and adds in a fixed order: the sums are the same on every run.
 """
-# ruff: noqa: RUF046, UP018
-# In Warp int(0) is a variable and 0 a constant, and `and` may evaluate both sides.
 
 from dataclasses import dataclass
 from types import SimpleNamespace

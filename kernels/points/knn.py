@@ -4,8 +4,6 @@ A query keeps its k best as one sorted list of 64-bit keys, distance bits above 
 distances fall to the lowest index by themselves. The sizes 4, 8 and 16 have kernels of their own whose list lives in
 registers; a k between them takes the first columns of the next size; larger ones keep the list in memory.
 """
-# ruff: noqa: RUF046, SIM102, UP018
-# In Warp int(0) is a variable and 0 a constant, and `and` may evaluate both sides.
 
 from types import SimpleNamespace
 

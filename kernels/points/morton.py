@@ -3,8 +3,6 @@
 One scale serves every axis of a sample, so cells are cubes whatever the cloud's proportions. The sort is stable: points
 with equal codes stay in the order of their indices. A sample's order does not depend on the samples beside it.
 """
-# ruff: noqa: RUF046, UP018
-# In Warp int(0) is a variable and 0 a constant, and `and` may evaluate both sides.
 
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -9,8 +9,6 @@ All samples of a batch share one set of arrays, a forest; ``roots`` says where e
 CPU one sequential program splits and another collapses. On CUDA the same functions run level by level; the numbering of
 nodes then depends on the scheduling, the answers of a query do not.
 """
-# ruff: noqa: RUF046, SIM102, UP018
-# In Warp int(0) is a variable and 0 a constant, and `and` may evaluate both sides.
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -542,10 +540,11 @@ def leaf_buckets(keys, items, order, offsets, samples, leaf_size, dim, device):
     """Leaves of the binary tree in sorted order: ``(start, stop, owner, lower, upper)`` as NumPy arrays."""
     kernels = _kernels(dim)
     binary = _split(kernels, keys, items.shape[0], offsets, samples, leaf_size, device, not device.is_cpu)
-    lower, upper, _ = _join(kernels, binary, items, items, order, VECTORS[dim], device, not device.is_cpu)
+    lower, upper = (wp.empty(binary.count, dtype=VECTORS[dim], device=device) for _ in range(2))
+    lowest = wp.empty(binary.count, dtype=wp.int32, device=device)
+    tree = [binary.first_child, binary.starts, binary.ends]
+    launch(kernels.leaf_boxes, binary.count, [*tree, items, items, order, lower, upper, lowest], device)
     starts, ends = binary.starts.numpy()[: binary.count], binary.ends.numpy()[: binary.count]
     leaves = (binary.first_child.numpy()[: binary.count] < 0).nonzero()[0]
     leaves = leaves[starts[leaves].argsort(kind="stable")]
-    leaves = leaves[ends[leaves] > starts[leaves]]
-    owner = binary.owner.numpy()
-    return starts[leaves], ends[leaves], owner[leaves], lower.numpy()[leaves], upper.numpy()[leaves]
+    return starts[leaves], ends[leaves], binary.owner.numpy()[leaves], lower.numpy()[leaves], upper.numpy()[leaves]

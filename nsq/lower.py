@@ -1,0 +1,344 @@
+"""From a scene to flat tensors: one row a surface or detector or source, tables over the scene's wavelengths.
+
+Everything here is ``torch`` in float64 and stays attached, so a gradient with respect to a table reaches whatever number
+of the scene stands behind it. Surfaces come first and detectors after them, each in order of registration; a ray meets
+both kinds in one search.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from kernels import sources as source_rows
+from kernels.trace import layout as at
+from kernels.trace.tables import SourceRun
+
+from .coatings import coating_table, reflectance_table
+from .coordinates import lower_frames
+from .materials import VACUUM
+from .numbers import stack, to_float
+from .sources import CollimatedSource, ExtendedSource, PointSource
+
+if TYPE_CHECKING:
+    from .scene import NSQScene
+
+
+@dataclass(frozen=True)
+class SceneTensors:
+    """The differentiable tables of a scene, float64, in the order in which the trace takes them.
+
+    Attributes:
+        numbers: (rows, 10), origin, axis and quadric coefficients of every surface and detector.
+        index, extinction: (media, W), n and k.
+        reflectance, transmittance: (rows, W), of mirrors and coatings.
+        detector_numbers: (detectors, 11), origin, x axis, y axis, width, height.
+        source_numbers: (sources, 17), rotation, origin, flux of a ray, shape.
+    """
+
+    numbers: torch.Tensor
+    index: torch.Tensor
+    extinction: torch.Tensor
+    reflectance: torch.Tensor
+    transmittance: torch.Tensor
+    detector_numbers: torch.Tensor
+    source_numbers: torch.Tensor
+
+    def as_tuple(self) -> tuple[torch.Tensor, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+    @property
+    def require_grad(self) -> bool:
+        return any(tensor.requires_grad for tensor in self.as_tuple())
+
+
+@dataclass(frozen=True)
+class SceneIR:
+    """A lowered scene: the differentiable tables and everything about it that has no gradient.
+
+    Attributes:
+        tensors: the differentiable tables.
+        domain: (rows, 14) array, the other two axes and the limits of every surface.
+        rows: (rows, 3) integers, what happens at a surface and its two media.
+        detector_ints: (detectors, 5) integers; detector_sigmas: (detectors,).
+        wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
+        flux_in: total flux, W. eps: least distance to a surface that the ray does not start on, mm, by precision.
+        surface_names, detector_names: in order of the rows.
+    """
+
+    tensors: SceneTensors
+    domain: np.ndarray
+    rows: np.ndarray
+    detector_ints: np.ndarray
+    detector_sigmas: np.ndarray
+    wavelengths: np.ndarray
+    sources: tuple[SourceRun, ...]
+    cumulative: np.ndarray
+    source_lines: np.ndarray
+    flux_in: float
+    eps: dict[str, float]
+    surface_names: tuple[str, ...]
+    detector_names: tuple[str, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def first_detector(self) -> int:
+        return len(self.surface_names)
+
+    @property
+    def map_size(self) -> int:
+        """Cells of all maps together."""
+        ints = self.detector_ints
+        return int((ints[:, at.PIXELS_X] * ints[:, at.PIXELS_Y])[ints[:, at.SPLAT] != at.RECORD].sum())
+
+
+def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
+    """Lower a validated scene for a trace of ``num_rays`` rays. Raises ValueError for fewer rays than sources."""
+    surfaces, detectors, sources = scene.surfaces, scene.detectors, scene.sources
+    wavelengths = np.unique(np.concatenate([s.spectrum.wavelengths for s in sources]))
+    lines = torch.tensor(wavelengths, dtype=torch.float64, device=device)
+    media = _Media(lines)
+    for source in sources:
+        media.number_of(source.medium)
+    rows = np.array(
+        [_surface_row(s, media) for s in surfaces] + [_detector_row(d) for d in detectors], dtype=np.int64
+    ).reshape(-1, at.NUM_ROW_INTS)
+    posed = [*surfaces, *detectors]
+    rotation, origin = lower_frames([item.cs for item in [*posed, *sources]], device)
+    coefficients, limits = _quadrics([item.geometry for item in posed], device)
+    _warn_of_limits(posed)
+    turn, place = rotation[: len(posed)], origin[: len(posed)]
+    numbers = torch.cat([place, turn[:, :, 2], coefficients], dim=1)
+    index, extinction = media.tables()
+    reflectance, transmittance = _share_tables(posed, lines)
+    detector_ints, sigmas = _detector_ints(detectors)
+    detector_numbers = _detector_numbers(detectors, turn[len(surfaces) :], place[len(surfaces) :])
+    runs, source_numbers, cumulative, source_lines = _sources(
+        sources, rotation[len(posed) :], origin[len(posed) :], num_rays, wavelengths, media
+    )
+    tensors = SceneTensors(
+        numbers, index, extinction, reflectance, transmittance, detector_numbers, source_numbers
+    )
+    return SceneIR(
+        tensors=tensors,
+        domain=_domain(turn, limits),
+        rows=rows,
+        detector_ints=detector_ints,
+        detector_sigmas=sigmas,
+        wavelengths=wavelengths,
+        sources=runs,
+        cumulative=cumulative,
+        source_lines=source_lines,
+        flux_in=sum(to_float(s.total_flux) for s in sources),
+        eps={"float64": 1e-9, "float32": 1e-6 * _extent(origin, limits)},
+        surface_names=tuple(s.name for s in surfaces),
+        detector_names=tuple(scene.detector_names),
+    )
+
+
+class _Media:
+    """Media by identity, numbered as they come; 0 is vacuum."""
+
+    def __init__(self, lines: torch.Tensor) -> None:
+        self._lines = lines
+        self._numbers: dict[int, int] = {}
+        self._media: list[Any] = []
+        self.number_of(VACUUM)
+
+    def number_of(self, medium: Any) -> int:
+        if medium is None or medium.optiland_material is None:
+            medium = VACUUM
+        key = id(medium)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._media)
+            self._media.append(medium)
+        return self._numbers[key]
+
+    def tables(self) -> tuple[torch.Tensor, torch.Tensor]:
+        n, k = zip(*(medium.index_table(self._lines) for medium in self._media), strict=True)
+        return torch.stack(n), torch.stack(k)
+
+
+_KINDS = {"refract": at.REFRACT, "reflect": at.MIRROR, "absorb": at.ABSORBER}
+
+
+def _surface_row(surface: Any, media: _Media) -> tuple[int, int, int]:
+    kind = at.COATED if surface.coating is not None else _KINDS[surface.kind]
+    return kind, media.number_of(surface.material_front), media.number_of(surface.material_back)
+
+
+def _detector_row(detector: Any) -> tuple[int, int, int]:
+    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0
+
+
+def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Coefficients (rows, 4) and limits (rows, 8), each kind of shape in one go."""
+    groups: dict[type, list[int]] = {}
+    for place, geometry in enumerate(geometries):
+        groups.setdefault(type(geometry), []).append(place)
+    coefficients, limits, order = [], [], []
+    for kind, places in groups.items():
+        values = [value for place in places for value in geometries[place].numbers()]
+        shaped = kind.quadric(stack(values, device).reshape(len(places), -1))
+        coefficients.append(shaped[0])
+        limits.append(shaped[1])
+        order += places
+    back = torch.argsort(torch.tensor(order, device=coefficients[0].device))
+    return torch.cat(coefficients)[back], torch.cat(limits).detach()[back]
+
+
+def _domain(turn: torch.Tensor, limits: torch.Tensor) -> np.ndarray:
+    """The search's limits: the local x and y axes, squared radii, half sides, z range and sheet."""
+    axes = turn.detach()[:, :, :2].transpose(1, 2).reshape(-1, 6)
+    squared = limits[:, :2] ** 2
+    return torch.cat([axes, squared, limits[:, 2:]], dim=1).cpu().numpy()
+
+
+def _extent(origin: torch.Tensor, limits: torch.Tensor) -> float:
+    """A length that the scene's smallest sensible distance scales with, mm."""
+    place = origin.detach()
+    spread = float((place - place.mean(dim=0)).abs().max())
+    sizes = limits[:, [1, 2, 3, 4, 5]].abs()
+    sizes = sizes[torch.isfinite(sizes)]
+    return max(spread, float(sizes.max()) if sizes.numel() else 0.0) or 1.0
+
+
+# numbers of a surface that only say where it ends: no derivative reaches them yet
+_LIMITS = ("aperture_radius", "inner_radius", "outer_radius")
+
+
+def _warn_of_limits(posed: list[Any]) -> None:
+    for item in posed:
+        for name in _LIMITS:
+            value = getattr(item.geometry, name, None)
+            if torch.is_grad_enabled() and isinstance(value, torch.Tensor) and value.requires_grad:
+                warnings.warn(
+                    f"{item.name or type(item).__name__}: {name} requires a gradient, but what a moving rim lets pass"
+                    " (visibility) is not differentiated",
+                    stacklevel=2,
+                )
+
+
+def _share_tables(posed: list[Any], lines: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Reflectance and transmittance of mirrors and coatings; rows of zeros for everything else."""
+    nothing = torch.zeros_like(lines)
+    reflectance, transmittance = [], []
+    for item in posed:
+        r, t = nothing, nothing
+        if getattr(item, "coating", None) is not None:
+            r, t = coating_table(item.coating, lines)
+        elif getattr(item, "reflectance", None) is not None:
+            r = reflectance_table(item.reflectance, lines)
+        reflectance.append(r)
+        transmittance.append(t)
+    return torch.stack(reflectance), torch.stack(transmittance)
+
+
+_SPLATS = {"hard": at.HARD, "bilinear": at.BILINEAR, "gaussian": at.GAUSSIAN}
+
+
+def _detector_ints(detectors: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+    ints, sigmas, offset = [], [], 0
+    for detector in detectors:
+        sigma = 0.0
+        if not hasattr(detector, "splat"):
+            row = (0, 0, at.RECORD, 0, 0)
+        else:
+            sigma = to_float(detector.splat_sigma)
+            splat = _SPLATS[detector.splat]
+            if splat == at.GAUSSIAN and sigma <= 0.0:
+                splat = at.HARD
+            reach = max(1, math.ceil(3.0 * sigma))
+            row = (detector.num_pixels_x, detector.num_pixels_y, splat, offset, reach)
+            offset += detector.num_pixels_x * detector.num_pixels_y
+            if isinstance(detector.splat_sigma, torch.Tensor) and detector.splat_sigma.requires_grad:
+                raise ValueError(
+                    f"splat_sigma of detector {detector.name!r} requires a gradient; it takes a number without one,"
+                    " because the width of a splat is not differentiated"
+                )
+        ints.append(row)
+        sigmas.append(sigma if sigma > 0.0 else 1.0)
+    return np.array(ints, dtype=np.int32).reshape(-1, at.NUM_DETECTOR_INTS), np.array(sigmas)
+
+
+def _detector_numbers(detectors: list[Any], turn: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    sizes = [v for d in detectors for v in (getattr(d, "width", 1.0), getattr(d, "height", 1.0))]
+    size = stack(sizes, place.device).reshape(-1, 2)
+    return torch.cat([place, turn[:, :, 0], turn[:, :, 1], size], dim=1)
+
+
+# ---- sources ---------------------------------------------------------------------------------------------------------
+
+
+def _versine(half_angle_deg: Any) -> Any:
+    """1 - cos of an angle in degrees, without cancellation: 2 sin(a / 2)^2."""
+    if isinstance(half_angle_deg, torch.Tensor):
+        return 2.0 * torch.sin(torch.deg2rad(half_angle_deg.to(torch.float64)) / 2.0) ** 2
+    return 2.0 * math.sin(math.radians(float(half_angle_deg)) / 2.0) ** 2
+
+
+def _collimated(source: CollimatedSource) -> tuple[int, tuple[Any, ...]]:
+    if source.profile == "tophat":
+        return source_rows.COLLIMATED, (source.aperture_radius,)
+    sigma = source.gaussian_sigma
+    return source_rows.GAUSSIAN, (source.aperture_radius, source.aperture_radius / 2.0 if sigma is None else sigma)
+
+
+def _point(source: PointSource) -> tuple[int, tuple[Any, ...]]:
+    return source_rows.POINT, (_versine(source.half_angle_deg),)
+
+
+def _extended(source: ExtendedSource) -> tuple[int, tuple[Any, ...]]:
+    disk = -1.0 if source.aperture_radius is None else source.aperture_radius
+    lambertian = to_float(source.half_angle_deg) >= 90.0
+    cone = -1.0 if lambertian else _versine(source.half_angle_deg)
+    return source_rows.EXTENDED, (source.width, source.height, disk, cone)
+
+
+# source class -> the code of its row and the shape numbers that the row takes
+_SHAPES = {CollimatedSource: _collimated, PointSource: _point, ExtendedSource: _extended}
+
+
+def ray_budget(num_rays: int, fluxes: list[float]) -> list[int]:
+    """Rays for each source: one each, the rest in proportion to flux by largest remainder; the sum is ``num_rays``."""
+    count = len(fluxes)
+    if num_rays < count:
+        raise ValueError(f"num_rays got {num_rays}; it takes at least one ray for each of the {count} sources")
+    rest, total = num_rays - count, sum(fluxes)
+    shares = [rest * (f / total if total > 0.0 else 1.0 / count) for f in fluxes]
+    budget = [math.floor(share) for share in shares]
+    by_remainder = sorted(range(count), key=lambda i: (budget[i] - shares[i], i))
+    for i in by_remainder[: rest - sum(budget)]:
+        budget[i] += 1
+    return [rays + 1 for rays in budget]
+
+
+def _sources(sources, turn, place, num_rays, wavelengths, media):
+    budget = ray_budget(num_rays, [to_float(s.total_flux) for s in sources])
+    runs, numbers, cumulative, lines, start = [], [], [], [], 0
+    for source, rays in zip(sources, budget, strict=True):
+        kind, shape = _SHAPES[type(source)](source)
+        numbers += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
+        own = np.searchsorted(wavelengths, source.spectrum.wavelengths)
+        single = len(own) == 1
+        runs.append(
+            SourceRun(
+                kind=kind, start=start, stop=start + rays, medium=media.number_of(source.medium),
+                line=int(own[0]) if single else -1, first_line=len(lines), num_lines=len(own),
+            )
+        )  # fmt: skip
+        lines += own.tolist()
+        cumulative += source.spectrum.cumulative.tolist()
+        start += rays
+    values = stack(numbers, place.device).reshape(len(sources), 1 + at.NUM_SHAPE)
+    rays = torch.tensor(budget, dtype=torch.float64, device=place.device)[:, None]
+    table = torch.cat([turn.reshape(-1, 9), place, values[:, :1] / rays, values[:, 1:]], dim=1)
+    return tuple(runs), table, np.array(cumulative), np.array(lines)

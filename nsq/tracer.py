@@ -1,0 +1,75 @@
+"""The tracer: a scene and a backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .backend import TorchBackend
+
+if TYPE_CHECKING:
+    from .results import SimulationResult
+    from .scene import NSQScene
+
+
+class NSQTracer:
+    """Traces a scene with a backend; ``None`` is a `TorchBackend` with its defaults."""
+
+    def __init__(self, scene: NSQScene, backend: TorchBackend | None = None) -> None:
+        from .scene import NSQScene
+
+        if not isinstance(scene, NSQScene):
+            raise TypeError(f"scene got {type(scene).__name__}; it takes an NSQScene")
+        if backend is None:
+            backend = TorchBackend()
+        if not callable(getattr(backend, "trace", None)):
+            raise TypeError(f"backend got {backend!r} of type {type(backend).__name__}; it takes a TorchBackend or None")
+        self.scene = scene
+        self.backend = backend
+
+    def trace(
+        self,
+        num_rays: int,
+        max_depth: int = 16,
+        min_flux_fraction: float = 1e-6,
+        batch_size: int = 16384,
+        seed: int | None = None,
+        record_paths: bool | int = False,
+        *,
+        precision: str | None = None,
+        progress: bool = False,
+    ) -> SimulationResult:
+        """Trace ``num_rays`` rays.
+
+        Every ray is a function of (scene, seed, ray id) alone, so the result does not depend on batches, threads or
+        devices: on CPUs it is the same to the last bit.
+
+        Args:
+            num_rays: rays over all sources, in proportion to their flux; at least one for each.
+            max_depth: events (surfaces and detectors met) after which a ray is given up, 1 to 65535.
+            min_flux_fraction: flux, as a share of the mean flux per ray, below which Russian roulette begins; the
+                larger of this and the sampling policy's ``rr_start_flux`` counts. 0 for both turns it off.
+            batch_size: a hint of how many rays to work on at a time; no effect on the result.
+            seed: of the random numbers; None takes the backend's, and 0 where that is None too.
+            record_paths: False.
+            precision: "float64" or "float32"; None takes the backend's.
+            progress: show a progress bar.
+
+        Returns:
+            A `SimulationResult`. Where autograd is on and a number of the scene requires a gradient, ``data`` and
+            ``total_flux`` of irradiance maps and the float columns of ray databases are attached to it. Derivatives
+            are of first order; a second backward through a gradient raises.
+
+        Raises TypeError and ValueError naming the argument or the part of the scene that is wrong, before anything is
+        launched, and FloatingPointError if a ray's flux ceases to be finite.
+        """
+        return self.backend.trace(
+            self.scene,
+            num_rays,
+            max_depth=max_depth,
+            min_flux_fraction=min_flux_fraction,
+            batch_size=batch_size,
+            seed=seed,
+            record_paths=record_paths,
+            precision=precision,
+            progress=progress,
+        )
