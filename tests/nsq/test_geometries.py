@@ -1,0 +1,244 @@
+"""Shapes as quadric rows: where F is 0, where its gradient points, what the limits keep, and what has a derivative."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import nsq
+from nsq.numbers import stack
+
+INF = math.inf
+
+
+def row(geometry):
+    """Coefficients (4,) and limits (8,) of one shape, as NumPy arrays."""
+    coefficients, limits = type(geometry).quadric(stack(geometry.numbers()).reshape(1, -1))
+    assert coefficients.dtype == limits.dtype == torch.float64
+    assert coefficients.shape == (1, 4)
+    assert limits.shape == (1, 8)
+    return coefficients[0].numpy(), limits[0].numpy()
+
+
+def value(coefficients, q):
+    a, b_a, g, e = coefficients
+    return a * (q @ q) + b_a * q[2] ** 2 + 2.0 * g * q[2] + e
+
+
+def gradient(coefficients, q):
+    a, b_a, g, _ = coefficients
+    return 2.0 * a * q + np.array([0.0, 0.0, 2.0 * b_a * q[2] + 2.0 * g])
+
+
+def inside(limits, q):
+    rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1 = limits
+    rho = math.hypot(q[0], q[1])
+    return bool(
+        rho_min <= rho <= rho_max
+        and abs(q[0]) <= half_x
+        and abs(q[1]) <= half_y
+        and z_min <= q[2] <= z_max
+        and sheet0 + sheet1 * q[2] >= 0.0
+    )
+
+
+def sag(radius, conic, rho):
+    c = 1.0 / radius
+    return c * rho**2 / (1.0 + math.sqrt(1.0 - (1.0 + conic) * (c * rho) ** 2))
+
+
+UP = np.array([0.0, 0.0, 1.0])
+CONES = [(50.0, 0.0), (-50.0, 0.0), (50.0, -1.0), (-80.0, -2.5), (30.0, 0.8), (-30.0, -0.4)]
+# a shape, a point on it, and the direction of n_geom there
+ON_SURFACE = [
+    (nsq.PlaneGeometry(), (3.0, -40.0, 0.0), UP),
+    (nsq.FinitePlaneGeometry(4.0, 6.0), (2.0, 3.0, 0.0), UP),
+    (nsq.FinitePlaneGeometry(aperture_radius=5.0), (3.0, 4.0, 0.0), UP),
+    (nsq.ConicGeometry(INF, 0.0, 5.0), (3.0, 4.0, 0.0), UP),
+    (nsq.ConicGeometry(0.0, -1.0, 5.0), (3.0, 4.0, 0.0), UP),
+    (nsq.ParaboloidGeometry(20.0, 6.0), (3.0, 4.0, 25.0 / 40.0), np.array([-3.0, -4.0, 20.0])),
+    (nsq.SphereGeometry(13.0), (3.0, 4.0, 12.0), np.array([-3.0, -4.0, -12.0])),
+    (nsq.SphereGeometry(13.0, aperture_radius=5.0), (3.0, 4.0, -12.0), np.array([-3.0, -4.0, 12.0])),
+    (nsq.CylindricalFrustumGeometry(5.0, 5.0, -1.0, 2.0), (3.0, 4.0, 2.0), np.array([3.0, 4.0, 0.0])),
+    # r(z) = 5 - z / 2; the wall's normal leans towards the narrow end
+    (nsq.CylindricalFrustumGeometry(6.0, 4.0, -2.0, 2.0), (3.0, 4.0, 0.0), np.array([0.6, 0.8, 0.5])),
+    (nsq.CylindricalFrustumGeometry(0.0, 4.0, 0.0, 4.0), (0.0, 3.0, 3.0), np.array([0.0, 1.0, -1.0])),
+    (nsq.AnnularPlaneGeometry(5.0, 8.0, -1.5), (3.0, 4.0, -1.5), UP),
+]
+for _radius, _conic in CONES:
+    _z = sag(_radius, _conic, 5.0)
+    _normal = np.array([-3.0 / _radius, -4.0 / _radius, 1.0 - (1.0 + _conic) * _z / _radius])
+    ON_SURFACE.append((nsq.ConicGeometry(_radius, _conic, 5.0 + 1e-9), (3.0, 4.0, _z), _normal))
+
+
+@pytest.mark.parametrize(("geometry", "point", "normal"), ON_SURFACE, ids=lambda v: type(v).__name__)
+def test_a_known_point_lies_on_the_surface_with_its_normal(geometry, point, normal):
+    coefficients, limits = row(geometry)
+    q = np.array(point)
+    assert value(coefficients, q) == pytest.approx(0.0, abs=1e-13)
+    slope = gradient(coefficients, q)
+    assert slope / np.linalg.norm(slope) == pytest.approx(normal / np.linalg.norm(normal), abs=1e-13)
+    assert inside(limits, q)
+    step = 1e-4  # F rises along n_geom
+    assert value(coefficients, q + step * normal) > 0.0 > value(coefficients, q - step * normal)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "point"),
+    [
+        (nsq.FinitePlaneGeometry(4.0, 6.0), (2.01, 0.0, 0.0)),
+        (nsq.FinitePlaneGeometry(4.0, 6.0), (0.0, -3.01, 0.0)),
+        (nsq.FinitePlaneGeometry(4.0, 6.0, aperture_radius=1.0), (1.01, 0.0, 0.0)),
+        (nsq.ConicGeometry(50.0, 0.0, 5.0), (5.01, 0.0, sag(50.0, 0.0, 5.01))),
+        (nsq.ConicGeometry(50.0, 0.0, 5.0), (0.0, 0.0, 100.0)),  # the far side of the sphere
+        (nsq.ConicGeometry(50.0, -3.0, 5.0), (0.0, 0.0, -50.0)),  # the other sheet of the hyperboloid
+        (nsq.SphereGeometry(13.0, aperture_radius=4.0), (3.0, 4.0, 12.0)),
+        (nsq.CylindricalFrustumGeometry(5.0, 5.0, -1.0, 2.0), (3.0, 4.0, 2.01)),
+        (nsq.CylindricalFrustumGeometry(0.0, 4.0, 0.0, 4.0), (0.0, 3.0, -3.0)),  # beyond the apex
+        (nsq.AnnularPlaneGeometry(5.0, 8.0), (4.9, 0.0, 0.0)),
+        (nsq.AnnularPlaneGeometry(5.0, 8.0), (8.1, 0.0, 0.0)),
+    ],
+)
+def test_the_limits_keep_what_is_beyond_them_out(geometry, point):
+    coefficients, limits = row(geometry)
+    assert value(coefficients, np.array(point)) == pytest.approx(0.0, abs=1e-11)
+    assert not inside(limits, np.array(point))
+
+
+def test_a_disk_takes_the_place_of_the_rectangle():
+    assert inside(row(nsq.FinitePlaneGeometry(1.0, 1.0, aperture_radius=5.0))[1], np.array([4.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "numbers"),
+    [
+        (nsq.ConicGeometry, [(50.0, -0.5, 5.0), (INF, 0.0, 5.0), (-40.0, 0.3, 7.0)]),
+        (nsq.SphereGeometry, [(5.0, INF), (7.0, 2.0)]),
+        (nsq.CylindricalFrustumGeometry, [(3.0, 4.0, 0.0, 9.0), (2.0, 2.0, -1.0, 1.0)]),
+        (nsq.AnnularPlaneGeometry, [(1.0, 2.0, 0.5), (0.0, 3.0, -0.5)]),
+        (nsq.FinitePlaneGeometry, [(4.0, 6.0, INF), (INF, INF, 3.0)]),
+        (nsq.PlaneGeometry, [(), ()]),
+    ],
+)
+def test_rows_are_independent(shape, numbers):
+    p = torch.tensor(numbers, dtype=torch.float64).reshape(len(numbers), -1)
+    together = shape.quadric(p)
+    for i in range(len(numbers)):
+        for all_rows, one in zip(together, shape.quadric(p[i : i + 1]), strict=True):
+            assert torch.equal(all_rows[i], one[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "numbers"),
+    [
+        (nsq.ConicGeometry, (50.0, -0.5, 5.0)),
+        (nsq.SphereGeometry, (5.0, 4.0)),
+        (nsq.CylindricalFrustumGeometry, (3.0, 4.0, -1.0, 9.0)),
+        (nsq.AnnularPlaneGeometry, (1.0, 2.0, 0.5)),
+    ],
+)
+def test_the_surface_moves_as_its_numbers_do(shape, numbers):
+    """The normal motion -dF / |grad F| of a point of the surface, against a surface with changed numbers."""
+    leaves = torch.tensor([numbers], dtype=torch.float64, requires_grad=True)
+    base = torch.tensor(numbers, dtype=torch.float64)
+    q = _point_of(shape, numbers)
+    coefficients = shape.quadric(leaves)[0][0]
+    basis = torch.tensor([q @ q, q[2] ** 2, 2.0 * q[2], 1.0])
+    (motion,) = torch.autograd.grad((coefficients * basis).sum(), leaves)
+    motion = -motion[0].numpy() / np.linalg.norm(gradient(coefficients.detach().numpy(), q))
+    normal = gradient(coefficients.detach().numpy(), q)
+    normal /= np.linalg.norm(normal)
+    for i in range(len(numbers)):
+        moved = []
+        for h in (1e-5, -1e-5):
+            changed = base.clone()
+            changed[i] += h
+            moved.append(_along(shape.quadric(changed[None])[0][0].numpy(), q, normal))
+        assert motion[i] == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6, abs=1e-8)
+
+
+def _point_of(shape, numbers):
+    if shape is nsq.ConicGeometry:
+        return np.array([1.8, 2.4, sag(numbers[0], numbers[1], 3.0)])
+    if shape is nsq.SphereGeometry:
+        return numbers[0] * np.array([0.36, 0.48, 0.8])
+    if shape is nsq.AnnularPlaneGeometry:
+        return np.array([1.5, 0.0, numbers[2]])
+    return np.array([0.0, 3.25, 1.5])  # r(1.5) of the frustum
+
+
+def _along(coefficients, q, normal):
+    """Distance along the normal at which F is 0, by Newton's method."""
+    s = 0.0
+    for _ in range(20):
+        at = q + s * normal
+        s -= value(coefficients, at) / (gradient(coefficients, at) @ normal)
+    return s
+
+
+@pytest.mark.parametrize("radius", [INF, -INF, 0.0])
+def test_flat_has_curvature_0_and_finite_gradients(radius):
+    leaf = torch.tensor(radius, requires_grad=True)
+    conic = torch.tensor(-0.5, dtype=torch.float64, requires_grad=True)
+    geometry = nsq.ConicGeometry(leaf, conic, 5.0)
+    coefficients, limits = nsq.ConicGeometry.quadric(stack(geometry.numbers())[None])
+    assert coefficients[0].tolist() == [0.0, 0.0, 1.0, 0.0]
+    (coefficients.sum() + limits[0, 6:].sum() + geometry.sag(3.0)).backward()
+    assert leaf.grad.item() == 0.0
+    assert torch.isfinite(conic.grad)
+
+
+@pytest.mark.parametrize(("radius", "conic"), CONES)
+def test_sag(radius, conic):
+    geometry = nsq.ConicGeometry(radius, conic, 5.0)
+    assert geometry.sag(5.0) == pytest.approx(sag(radius, conic, 5.0), abs=1e-14)
+    assert isinstance(geometry.sag(5.0), float)
+    assert geometry.profile(np.array([0.0, 5.0])) == pytest.approx([0.0, sag(radius, conic, 5.0)], abs=1e-14)
+    leaf = torch.tensor(radius, dtype=torch.float64, requires_grad=True)
+    depth = nsq.ConicGeometry(leaf, conic, 5.0).sag(5.0)
+    depth.backward()
+    h = 1e-4
+    slope = (sag(radius + h, conic, 5.0) - sag(radius - h, conic, 5.0)) / (2.0 * h)
+    assert depth.item() == pytest.approx(sag(radius, conic, 5.0), abs=1e-14)
+    assert leaf.grad.item() == pytest.approx(slope, rel=1e-6)
+
+
+def test_sag_of_a_hemisphere_is_finite_with_its_gradient():
+    leaf = torch.tensor(5.0, dtype=torch.float64, requires_grad=True)
+    depth = nsq.ConicGeometry(leaf, 0.0, 5.0).sag(5.0)
+    depth.backward()
+    assert depth.item() == 5.0
+    assert torch.isfinite(leaf.grad)
+    assert nsq.ConicGeometry(5.0, 0.0, 5.0).sag(6.0) == pytest.approx(36.0 / 5.0)  # a radicand below 0 counts as 0
+
+
+def test_attributes_keep_their_objects_and_may_be_reassigned():
+    leaf = torch.tensor(50.0, requires_grad=True)
+    geometry = nsq.ConicGeometry(leaf, 0.0, 5.0)
+    assert geometry.radius is leaf
+    assert geometry.numbers()[0] is leaf
+    geometry.radius = -30.0
+    assert row(geometry)[0][0] == pytest.approx(1.0 / 30.0)
+    geometry.aperture_radius = 31.0
+    with pytest.raises(ValueError, match=r"^aperture_radius got 31; it takes at most 30"):
+        geometry.validate()
+
+
+def test_a_paraboloid_stays_one():
+    geometry = nsq.ParaboloidGeometry(20.0, 6.0)
+    assert geometry.conic == -1.0
+    geometry.conic = 0.0
+    with pytest.raises(ValueError, match=r"^conic got 0; a paraboloid takes -1"):
+        geometry.validate()
+
+
+@pytest.mark.parametrize("conic", [0.0, 0.5])
+def test_how_far_out_a_conic_reaches(conic):
+    reach = 10.0 / math.sqrt(1.0 + conic)
+    nsq.ConicGeometry(10.0, conic, reach * (1.0 - 1e-12))
+    nsq.ConicGeometry(10.0, -1.0, 1e3)
+    with pytest.raises(ValueError, match=r"^aperture_radius got .*; it takes at most"):
+        nsq.ConicGeometry(10.0, conic, reach * 1.0001)
+    with pytest.raises(ValueError, match=r"^aperture_radius got"):
+        nsq.ConicGeometry(torch.tensor(-10.0), torch.tensor(conic), torch.tensor(reach * 1.0001))
