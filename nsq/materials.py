@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,12 @@ def _check_wavelength(wavelength: Any) -> None:
 VACUUM = NSQMaterial()
 
 
+@functools.lru_cache(maxsize=256)
+def _shared(source: str) -> NSQMaterial:
+    """One medium a page, so that a scene of many lenses of one glass holds that glass once."""
+    return NSQMaterial(Material(source))
+
+
 def as_material(value: Any, name: str) -> NSQMaterial:
     """The medium that an argument means: an NSQMaterial, a glass name, or an object with ``n`` and ``k``.
 
@@ -225,7 +232,7 @@ def as_material(value: Any, name: str) -> NSQMaterial:
         return value
     if isinstance(value, str):
         try:
-            return NSQMaterial.from_glass(value)
+            return _shared(glass.find_page(value).source)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     if value is not None and _is_medium(value):

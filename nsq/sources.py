@@ -33,14 +33,14 @@ class BaseNSQSource:
 
     def __post_init__(self) -> None:
         self.validate()
-        if isinstance(self.medium, str):
-            self.medium = as_material(self.medium, "medium")
 
     def validate(self) -> None:
-        """Check every attribute."""
+        """Check every attribute; a medium given by name becomes an NSQMaterial."""
         if not isinstance(self.cs, CoordinateSystem):
             raise TypeError(f"cs got {type(self.cs).__name__}; it takes a CoordinateSystem")
         check_emission(self.spectrum, self.total_flux, self.medium)
+        if self.medium is not None:
+            self.medium = as_material(self.medium, "medium")
 
     def generate(self, ray_id: Any, rng: Any) -> Any:
         """The rays of the ids ``ray_id`` (n,), an integer array, with random numbers from ``rng``, an NSQRng.

@@ -257,6 +257,7 @@ def test_what_is_no_medium():
 def test_what_stands_for_a_medium():
     assert as_material(nsq.VACUUM, "m") is nsq.VACUUM
     assert as_material("N-BK7", "m").name == "N-BK7"
+    assert as_material("n-bk7", "m") is as_material("N-BK7", "m")
     own = ScalarOnly(1.0)
     assert as_material(own, "m").optiland_material is own
 
