@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from .components import AbsorbingComponent, ReflectiveComponent, RefractiveComponent, SurfaceComponent
 from .configs import DoubletConfig, InteractionType, LensConfig, MirrorConfig, SurfaceConfig
 from .coordinates import CoordinateSystem
 from .geometries import AnnularPlaneGeometry, ConicGeometry, CylindricalFrustumGeometry
 from .materials import as_material
-from .numbers import Number, to_float
+from .numbers import Number, stack, to_float
 
 _SAME_APERTURE = 1e-9  # mm; faces whose aperture radii differ by less have no rim between them
 _GAP_SAMPLES = 33
@@ -44,6 +45,13 @@ def _sag_at_rim(face: ConicGeometry) -> Number:
     return face.sag(face.aperture_radius)
 
 
+def _sum(a: Number, b: Number) -> Number:
+    """``a + b``; in torch where one is a tensor, since a NumPy array would try to swallow it."""
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        return stack((a, b)).sum()
+    return float(a) + float(b)
+
+
 def _wider(a: ConicGeometry, b: ConicGeometry) -> Number:
     return max(a.aperture_radius, b.aperture_radius, key=to_float)
 
@@ -58,7 +66,7 @@ class EdgeGeometry(CylindricalFrustumGeometry):
     r_front = _Derived(lambda edge: _wider(edge.front, edge.back))
     r_back = _Derived(lambda edge: _wider(edge.front, edge.back))
     z_front = _Derived(lambda edge: _sag_at_rim(edge.front))
-    z_back = _Derived(lambda edge: edge.back_cs.z + _sag_at_rim(edge.back))
+    z_back = _Derived(lambda edge: _sum(edge.back_cs.z, _sag_at_rim(edge.back)))
 
     def __init__(self, front: ConicGeometry, back: ConicGeometry, back_cs: CoordinateSystem, owner: str) -> None:
         self.front, self.back, self.back_cs, self.owner = front, back, back_cs, owner

@@ -305,7 +305,7 @@ class SimulationResult:
         lines = [f"{'flux':<30}{'W':>14}{'share':>10}{'rays':>12}"]
         for label, flux, rays in rows:
             share = flux / self.total_flux_in if self.total_flux_in else 0.0
-            lines.append(f"{label:<30}{flux:>14.6g}{share:>10.4%}{'' if rays is None else rays:>12}")
+            lines.append(f"{label:<30}{flux:>14.6g}{share:>10.4%}{'' if rays is None else rays:>12}".rstrip())
         lines.append(f"flux conservation error {self.flux_conservation_error:.2e}")
         for name, detector in self.detectors.items():
             lines.append(f"detector {name}: {to_float(detector.total_flux):.6g} W, {detector.num_rays_hit} rays")

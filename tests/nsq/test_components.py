@@ -1,5 +1,7 @@
 """Lenses, doublets and mirrors: their surfaces, media, frames, edges and rims."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -108,6 +110,23 @@ def test_constructors_keep_tensors_as_they_are():
     assert front.geometry.conic is leaves["conic1"]
     assert back.geometry.radius is leaves["r2"]
     assert back.cs.z is thickness
+
+
+def test_numbers_of_all_kinds_mix():
+    leaf = torch.tensor(-80.0, requires_grad=True)
+    for thickness in (5, np.float64(5.0), np.array(5.0), torch.tensor(5.0)):
+        edge = lens(thickness=thickness, r1=np.float32(100.0), r2=leaf).surfaces[2].geometry
+        assert edge.z_back.requires_grad
+        assert edge.z_back.item() == pytest.approx(5.0 + sag(-80.0, 12.5))
+        assert isinstance(lens(thickness=np.array(5.0)).surfaces[2].geometry.z_back, float)
+
+
+def test_a_copy_is_a_lens_of_its_own():
+    made = lens()
+    twin = copy.deepcopy(made)
+    twin.surfaces[0].geometry.radius = 60.0
+    assert twin.surfaces[2].geometry.z_front == pytest.approx(sag(60.0, 12.5))
+    assert made.surfaces[2].geometry.z_front == pytest.approx(sag(100.0, 12.5))
 
 
 def test_what_a_surface_config_changes():
