@@ -38,7 +38,6 @@ _EXP = """
     e = e * r + ({T})(0.5);
     e = e * r + ({T})(1.0);
     e = e * r + ({T})(1.0);
-    e = e * r + ({T})(1.0);
     union {{ wp::{I} i; {T} f; }} two;
     m = m < -{low} ? -{low} : (m > {low} ? {low} : m);
     two.i = (wp::{I})(m + {bias}) << {bits};

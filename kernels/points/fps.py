@@ -20,8 +20,7 @@ from kernels.points.launch import VECTORS, _ready, launch, launch_each, once
 from kernels.points.native import FLOATS, INTS, load_int, lowest_bit
 from kernels.points.tree import leaf_buckets, sort_into_arrays
 
-BUCKET_SIZE = 32
-_GROUP = 64  # buckets a group
+BUCKET_SIZE = 48
 _SCAN_POINTS = 64  # points a thread of the scan looks at, so that few threads meet at the maximum
 _FAR = 3.0e38
 _START = wp.constant(wp.float32(_FAR))
@@ -173,6 +172,7 @@ def _kernels(dim):
         bucket_best: INTS,
         places: INTS,
         homes: INTS,
+        group: int,
         wanted: int,
         chosen: wp.array2d(dtype=wp.int64),
     ):
@@ -193,14 +193,14 @@ def _kernels(dim):
                 anchors[place] = it
             cells[cell + wp.static(8 * dim)] = _CHOSEN
             bucket_largest[home] = far
-            group_largest[home // wp.static(_GROUP)] = far
+            group_largest[home // group] = far
             for g8 in range(first, last, 8):
                 groups = near(group_boxes, group_largest, g8, x)
                 while groups != 0:
                     g = g8 + lowest_bit(groups)
                     groups = groups & (groups - 1)
-                    begin = g * wp.static(_GROUP)
-                    for b8 in range(begin, begin + wp.static(_GROUP), 8):
+                    begin = g * group
+                    for b8 in range(begin, begin + group, 8):
                         buckets = near(bucket_boxes, bucket_largest, b8, x)
                         while buckets != 0:
                             b = b8 + lowest_bit(buckets)
@@ -209,13 +209,13 @@ def _kernels(dim):
                                 cells, anchors, load_int(blocks, b), load_int(blocks, b + 1), x, it
                             )
                             bucket_best[b] = -1
-                    group_largest[g] = largest_of(bucket_largest, begin, begin + wp.static(_GROUP))
+                    group_largest[g] = largest_of(bucket_largest, begin, begin + group)
             most = largest_of(group_largest, first, last)
             least = wp.int32(0x7FFFFFFF)
             g = next_equal(group_largest, first, last, most)
             while g < last:
-                end = (g + 1) * wp.static(_GROUP)
-                b = next_equal(bucket_largest, end - wp.static(_GROUP), end, most)
+                end = (g + 1) * group
+                b = next_equal(bucket_largest, end - group, end, most)
                 while b < end:
                     if bucket_best[b] < 0:
                         bucket_best[b] = lowest_at(cells, order, blocks[b], blocks[b + 1], most)
@@ -299,6 +299,26 @@ def _kernels(dim):
         chosen[sample, i % wanted] = wp.int64(0x7FFFFFFF) - (key & wp.int64(0x7FFFFFFF))
 
     @wp.kernel(module=module)
+    def invert(offset: int, order: INTS, points_per_sample: int, inverse: INTS):
+        i = offset + wp.tid()
+        inverse[(i // points_per_sample) * points_per_sample + order[i]] = i
+
+    @wp.kernel(module=module)
+    def ranks(
+        offset: int,
+        chosen: wp.array2d(dtype=wp.int64),
+        points_per_sample: int,
+        inverse: INTS,
+        keys: INTS,
+        values: INTS,
+    ):
+        i = offset + wp.tid()
+        wanted = chosen.shape[1]
+        sample = i // wanted
+        keys[i] = inverse[sample * points_per_sample + wp.int32(chosen[sample, i % wanted])]
+        values[i] = i % wanted
+
+    @wp.kernel(module=module)
     def summarise(gaps: FLOATS, anchors: INTS, points_per_sample: int, wanted: int, radius: FLOATS, counts: INTS):
         i = wp.tid()
         target = (i // points_per_sample) * wanted + anchors[i]
@@ -316,17 +336,19 @@ def _boxes_of_eight(lower, upper):
 
 
 def _buckets(forest, keys, items, starts, bucket_size, device):
-    """The buckets of all samples: every sample's fill whole groups, and its groups a multiple of eight."""
+    """``(arrays, group size)``: every sample's buckets fill whole groups, and its groups a multiple of eight."""
     samples, dim = forest.samples, forest.dim
     start, stop, owner, lower, upper = leaf_buckets(
         keys, items, forest.order, forest.offsets, samples, bucket_size, dim, device
     )
     per_sample = np.bincount(owner, minlength=samples)
-    groups = -(-per_sample // (8 * _GROUP)) * 8
+    # about three groups are opened a choice, so this balances looking at groups against looking into them
+    group = 8 * max(1, round((per_sample.max() / 3) ** 0.5 / 8))
+    groups = -(-per_sample // (8 * group)) * 8
     first_group = np.concatenate([[0], np.cumsum(groups)])
-    total = int(first_group[-1]) * _GROUP
+    total = int(first_group[-1]) * group
     rank = np.arange(len(owner)) - (np.cumsum(per_sample) - per_sample)[owner]
-    place = first_group[owner] * _GROUP + rank
+    place = first_group[owner] * group + rank
 
     def spread(values, fill):
         out = np.full((total, *values.shape[1:]), fill, values.dtype)
@@ -336,8 +358,8 @@ def _buckets(forest, keys, items, starts, bucket_size, device):
     bucket_start, bucket_stop = spread(start, 0), spread(stop, 0)
     blocks = np.concatenate([[0], np.cumsum(-(-(bucket_stop - bucket_start) // 8))])
     lower, upper = spread(lower, np.inf), spread(upper, -np.inf)
-    group_lower = lower.reshape(-1, _GROUP, dim).min(1)
-    group_upper = upper.reshape(-1, _GROUP, dim).max(1)
+    group_lower = lower.reshape(-1, group, dim).min(1)
+    group_upper = upper.reshape(-1, group, dim).max(1)
     # as bits: far for what holds points, below every distance for what holds none
     far, none = np.float32(_FAR).view(np.int32), np.int32(-(2**31) + 1)
     largest = spread(np.full(len(owner), far), none)
@@ -346,7 +368,7 @@ def _buckets(forest, keys, items, starts, bucket_size, device):
         [offsets[s] + (order[offsets[s] : offsets[s + 1]] == starts[s]).argmax() for s in range(samples)]
     )
     home = place[np.searchsorted(start, position, side="right") - 1]
-    return {
+    arrays = {
         "bucket_start": bucket_start,
         "bucket_stop": bucket_stop,
         "bucket_owner": spread(owner, 0),
@@ -355,14 +377,16 @@ def _buckets(forest, keys, items, starts, bucket_size, device):
         "bucket_largest": largest,
         "first_group": first_group,
         "group_boxes": _boxes_of_eight(group_lower, group_upper),
-        "group_largest": largest.reshape(-1, _GROUP).max(1),
+        "group_largest": largest.reshape(-1, group).max(1),
         "home": home,
         "place": 8 * blocks[home] + position - bucket_start[home],
     }
+    return arrays, group
 
 
 def _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchors, device, bucket_size):
     kernels = _kernels(forest.dim)
+    arrays, group = _buckets(forest, keys, items, starts, bucket_size, device)
     buckets = {
         name: wp.array(
             np.ascontiguousarray(v, np.float32 if v.dtype == np.float32 else np.int32),
@@ -370,7 +394,7 @@ def _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchor
             device=device,
             copy=False,
         )
-        for name, v in _buckets(forest, keys, items, starts, bucket_size, device).items()
+        for name, v in arrays.items()
     }
     blocks = buckets["blocks"]
     total = buckets["bucket_start"].shape[0]
@@ -399,6 +423,7 @@ def _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchor
             wp.full(total, -1, dtype=wp.int32, device=device),
             buckets["place"],
             buckets["home"],
+            group,
             wanted,
             chosen,
         ],
@@ -461,3 +486,16 @@ def summarise(gaps, anchors, samples, wanted, radius, counts, *, dim, device):
     # not split over lanes: CPU atomics are plain
     inputs = [gaps, anchors, total // samples, wanted, radius, counts]
     wp.launch(kernels.summarise, total, inputs=inputs, device=device, record_tape=False)
+
+
+def coarse_order(order, chosen, *, dim, device):
+    """Positions among the chosen, in Morton order, (B wanted) int32; ``order`` (B N) is what ``select`` returns."""
+    kernels = _kernels(dim)
+    samples, wanted = chosen.shape
+    total = order.shape[0]
+    inverse = wp.empty(total, dtype=wp.int32, device=device)
+    keys, values = (wp.empty(2 * samples * wanted, dtype=wp.int32, device=device) for _ in range(2))
+    launch(kernels.invert, total, [order, total // samples, inverse], device, grain=65536)
+    launch(kernels.ranks, samples * wanted, [chosen, total // samples, inverse, keys, values], device, grain=65536)
+    wp.utils.radix_sort_pairs(keys, values, samples * wanted)
+    return values[: samples * wanted]

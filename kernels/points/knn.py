@@ -160,7 +160,7 @@ def _kernels(dim, size):
                 distance = key_distance(entry)
                 if distance < limit:
                     going = int(1)
-                if distance == limit:
+                if distance == limit:  # noqa: SIM102 (Warp would read both sides of an `and`)
                     # only a lower index can still get in, and a box of duplicates mostly has none
                     if load_int(lowest, slot) <= key_index(limit_key) or key_index(limit_key) < 0:
                         going = int(1)

@@ -344,7 +344,7 @@ def _kernels(dim):
             for j in range(8):
                 b = slots[j]
                 child = int(-1)
-                if b >= 0:
+                if b >= 0:  # noqa: SIM102 (Warp would read both sides of an `and`)
                     if first_child[b] >= 0:
                         child = used
                         source[used] = b
@@ -392,7 +392,7 @@ def _kernels(dim):
         for j in range(8):
             b = slots[j]
             child = int(-1)
-            if b >= 0:
+            if b >= 0:  # noqa: SIM102 (Warp would read both sides of an `and`)
                 if first_child[b] >= 0:
                     child = wp.atomic_add(count, 0, 1)
                     source[child] = b
