@@ -151,8 +151,30 @@ def stack(values: Sequence[Number], device: torch.device | str | None = None) ->
     out = torch.tensor(plain, dtype=torch.float64, device=device)
     if not tensors:
         return out
-    entries = torch.stack([t.to(device=out.device, dtype=torch.float64) for t in tensors])
+    entries = torch.stack([t.to(device=out.device, dtype=torch.float64) for t in _Watched.apply(*tensors)])
     return out.index_put((torch.tensor(where, device=out.device),), entries)
+
+
+class _Watched(torch.autograd.Function):
+    """The same values; the backward pass raises if one was changed in place in the meantime.
+
+    A trace works on copies and would not notice, but a gradient at numbers that are gone is nobody's intention.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.save_for_backward(*tensors)
+        return tuple(t.clone() for t in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.saved_tensors  # noqa: B018  reading them compares versions
+        return gradients
+
+
+def watched(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, guarded against changes in place until the backward pass."""
+    return _Watched.apply(tensor)[0] if tensor.requires_grad else tensor
 
 
 def _plain(name: str) -> str:

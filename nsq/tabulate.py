@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .numbers import check_number
+from .numbers import check_number, watched
 
 
 def tabulate(source: Any, wavelengths: torch.Tensor, label: str) -> torch.Tensor:
@@ -51,7 +51,7 @@ def _is_real(value: Any) -> bool:
 
 def _as_row(value: Any, device: torch.device) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        return value.to(device=device, dtype=torch.float64)
+        return watched(value).to(device=device, dtype=torch.float64)
     return torch.as_tensor(np.array(value, dtype=np.float64), device=device)
 
 
