@@ -44,6 +44,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     ),
     "lower": ("SceneIR",),
     "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
+    "rays": ("NSQRayBundle",),
     "registry": ("ComponentRegistry", "DetectorRegistry", "SourceRegistry"),
     "results": ("IrradianceMap", "RayDatabase", "SimulationResult"),
     "rng": ("EventSlot", "NSQRng", "pcg32_uint32"),

@@ -144,6 +144,21 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     )
 
 
+def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[torch.Tensor, np.ndarray]:
+    """Numbers (rows, 10), attached, and limits (rows, 14) of (frame, geometry) pairs."""
+    turn, place = lower_frames([cs for cs, _ in placed])
+    coefficients, limits = _quadrics([geometry for _, geometry in placed], "cpu")
+    return torch.cat([place, turn[:, :, 2], coefficients], dim=1), _domain(turn, limits)
+
+
+def lower_source(source: Any, rays: int) -> tuple[int, torch.Tensor]:
+    """The row of a source and its numbers (17,), attached, for its flux spread over ``rays`` rays."""
+    turn, place = lower_frames([source.cs])
+    kind, shape = _SHAPES[type(source)](source)
+    values = stack([source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))])
+    return kind, torch.cat([turn.reshape(9), place[0], values[:1] / rays, values[1:]])
+
+
 class _Media:
     """Media by identity, numbered as they come; 0 is vacuum."""
 
@@ -322,23 +337,20 @@ def ray_budget(num_rays: int, fluxes: list[float]) -> list[int]:
 
 
 def _sources(sources, turn, place, num_rays, wavelengths, media):
+    """Rays of each source, their numbers (sources, 17), and their spectra one after another."""
     budget = ray_budget(num_rays, [to_float(s.total_flux) for s in sources])
-    runs, numbers, cumulative, lines, start = [], [], [], [], 0
+    runs, values, cumulative, lines, start = [], [], [], [], 0
     for source, rays in zip(sources, budget, strict=True):
         kind, shape = _SHAPES[type(source)](source)
-        numbers += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
+        values += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
         own = np.searchsorted(wavelengths, source.spectrum.wavelengths)
-        single = len(own) == 1
-        runs.append(
-            SourceRun(
-                kind=kind, start=start, stop=start + rays, medium=media.number_of(source.medium),
-                line=int(own[0]) if single else -1, first_line=len(lines), num_lines=len(own),
-            )
-        )  # fmt: skip
+        line = int(own[0]) if len(own) == 1 else -1
+        medium = media.number_of(source.medium)
+        runs.append(SourceRun(kind, start, start + rays, medium, line, len(lines), len(own)))
         lines += own.tolist()
         cumulative += source.spectrum.cumulative.tolist()
         start += rays
-    values = stack(numbers, place.device).reshape(len(sources), 1 + at.NUM_SHAPE)
+    values = stack(values, place.device).reshape(len(sources), 1 + at.NUM_SHAPE)
     rays = torch.tensor(budget, dtype=torch.float64, device=place.device)[:, None]
-    table = torch.cat([turn.reshape(-1, 9), place, values[:, :1] / rays, values[:, 1:]], dim=1)
-    return tuple(runs), table, np.array(cumulative), np.array(lines)
+    numbers = torch.cat([turn.reshape(-1, 9), place, values[:, :1] / rays, values[:, 1:]], dim=1)
+    return tuple(runs), numbers, np.array(cumulative), np.array(lines)

@@ -1,0 +1,192 @@
+"""The trace's own rows on small arrays: nearest surface, point and normal there, and a source's rays.
+
+These serve methods of single objects. They launch the kernels of the wavefront, so there is no second implementation.
+"""
+
+import functools
+
+import numpy as np
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.precision import INT, bundle, ldi, select_int
+from kernels.shapes.quadric import NUM_NUMBERS, quadric
+from kernels.trace import layout as at
+from kernels.trace.command import Command
+from kernels.trace.emit import emit_kernel, line_kernel
+from kernels.trace.search import FAR, search_kernel
+from kernels.trace.wavefront import State
+
+PRECISION = "float64"
+# rows of what `locate` gives: distance and geometric normal
+NUM_LOCATED = 4
+
+
+@functools.cache
+def locate_kernel(backward=False):
+    """Distance to the surface hit, by the detached root and one Newton step, and its unit normal."""
+    b = bundle(PRECISION)
+    real, array = b.real, b.array
+    ld, st, ld_fixed, ld_number, select, sqrt, detach = (
+        b.ld, b.st, b.ld_fixed, b.ld_number, b.select, b.sqrt, b.detach,
+    )  # fmt: skip
+    implicit = quadric(PRECISION).implicit
+    module = kernel_module("kernels.trace.probe.adjoint" if backward else "kernels.trace.probe", backward=backward)
+
+    @wp.kernel(module=module, enable_backward=backward)
+    def locate(floats: array, distance: array, row_hit: INT, numbers: array, acc: array, out: array, n: wp.int64):
+        i = wp.tid()
+        x = ld(floats, wp.static(at.X), n, i)
+        y = ld(floats, wp.static(at.Y), n, i)
+        z = ld(floats, wp.static(at.Z), n, i)
+        u = ld(floats, wp.static(at.L), n, i)
+        v = ld(floats, wp.static(at.M), n, i)
+        w = ld(floats, wp.static(at.N), n, i)
+        found = ldi(row_hit, 0, n, i)
+        valid = found >= 0
+        r = select_int(valid, found, 0) * wp.static(NUM_NUMBERS)
+        tx = ld_number(numbers, r, acc, 0, n, i)
+        ty = ld_number(numbers, r + 1, acc, 1, n, i)
+        tz = ld_number(numbers, r + 2, acc, 2, n, i)
+        ax = ld_number(numbers, r + 3, acc, 3, n, i)
+        ay = ld_number(numbers, r + 4, acc, 4, n, i)
+        az = ld_number(numbers, r + 5, acc, 5, n, i)
+        a = ld_number(numbers, r + 6, acc, 6, n, i)
+        d = ld_number(numbers, r + 7, acc, 7, n, i)
+        g = ld_number(numbers, r + 8, acc, 8, n, i)
+        e = ld_number(numbers, r + 9, acc, 9, n, i)
+        zero = real(0.0)
+        one = real(1.0)
+        t0 = select(valid, ld_fixed(distance, i), zero)
+        qx = x + t0 * u - tx
+        qy = y + t0 * v - ty
+        qz = z + t0 * w - tz
+        s = ax * qx + ay * qy + az * qz
+        slope = d * s + g
+        toward = (a * qx + slope * ax) * u + (a * qy + slope * ay) * v + (a * qz + slope * az) * w
+        toward = detach(real(2.0) * select(valid, toward, one))
+        step = -implicit(qx, qy, qz, s, a, d, g, e) / select(toward == zero, one, toward)
+        step = select(valid, step, zero)
+        hx = qx + step * u
+        hy = qy + step * v
+        hz = qz + step * w
+        s = ax * hx + ay * hy + az * hz
+        slope = d * s + g
+        gx = a * hx + slope * ax
+        gy = a * hy + slope * ay
+        gz = a * hz + slope * az
+        g2 = gx * gx + gy * gy + gz * gz
+        inv = one / sqrt(select(valid, select(g2 > zero, g2, one), one))
+        st(out, 0, n, i, select(valid, t0 + step, zero))
+        st(out, 1, n, i, select(valid, gx * inv, zero))
+        st(out, 2, n, i, select(valid, gy * inv, zero))
+        st(out, 3, n, i, select(valid, gz * inv, zero))
+
+    return locate
+
+
+def _upload(values, dtype=np.float64, real=wp.float64):
+    values = np.ascontiguousarray(values, dtype=dtype).ravel()
+    return wp.array(values if values.size else np.zeros(1, dtype), dtype=real, device="cpu")
+
+
+def nearest(rays, numbers, domain, eps):
+    """Distances and rows (-1 for none) that rays (6, n) meet first among surfaces given by their tables."""
+    n = rays.shape[1]
+    floats, ints = _upload(rays), wp.full(at.NUM_INTS * max(1, n), -1, dtype=wp.int32, device="cpu")
+    distance = wp.full(max(1, n), FAR, dtype=wp.float64, device="cpu")
+    row_hit = wp.full(max(1, n), -1, dtype=wp.int32, device="cpu")
+    shared = {"floats": floats, "ints": ints, "distance": distance, "row_hit": row_hit, "numbers": _upload(numbers),
+              "domain": _upload(domain), "row": 0, "first": 0, "eps": wp.float64(eps), "n": wp.int64(n)}  # fmt: skip
+    if n:
+        search = Command(search_kernel(PRECISION), "cpu", shared)
+        for row in range(len(numbers)):
+            search.run(n, {"row": row})
+    return distance.numpy()[:n].copy(), row_hit.numpy()[:n].copy()
+
+
+def locate(rays, numbers, distance, row_hit):
+    """(4, n): distance and unit normal where rays (6, n) meet the surfaces ``row_hit``; zeros for misses."""
+    n = rays.shape[1]
+    out = wp.zeros(NUM_LOCATED * max(1, n), dtype=wp.float64, device="cpu")
+    if n:
+        names = _located(rays, numbers, distance, row_hit, out)
+        Command(locate_kernel(), "cpu", names).run(n)
+    return out.numpy()[: NUM_LOCATED * n].reshape(NUM_LOCATED, n).copy()
+
+
+def locate_adjoint(rays, numbers, distance, row_hit, upstream):
+    """Gradients of rays (6, n) and numbers (rows, 10) from that of `locate`'s result."""
+    n = rays.shape[1]
+    if not n:
+        return np.zeros_like(rays), np.zeros_like(numbers)
+    out = wp.zeros(NUM_LOCATED * n, dtype=wp.float64, device="cpu")
+    names = _located(rays, numbers, distance, row_hit, out)
+    names["floats"].grad, out.grad = wp.zeros(6 * n, dtype=wp.float64, device="cpu"), _upload(upstream)
+    adjoints = {"floats": names["floats"].grad, "out": out.grad}
+    Command(locate_kernel(backward=True), "cpu", names, adjoints).run(n)
+    sums = np.zeros_like(numbers)
+    met = row_hit >= 0
+    np.add.at(sums, row_hit[met], names["acc"].numpy().reshape(NUM_NUMBERS, n).T[met])
+    return names["floats"].grad.numpy().reshape(6, n).copy(), sums
+
+
+def _located(rays, numbers, distance, row_hit, out):
+    n = rays.shape[1]
+    return {
+        "floats": _upload(rays), "distance": _upload(distance), "row_hit": _upload(row_hit, np.int32, wp.int32),
+        "numbers": _upload(numbers), "acc": wp.zeros(NUM_NUMBERS * n, dtype=wp.float64, device="cpu"), "out": out,
+        "n": wp.int64(n),
+    }  # fmt: skip
+
+
+def _runs(ids):
+    """(offset, first id, length) of every stretch of consecutive ids."""
+    breaks = np.flatnonzero(np.diff(ids) != 1) + 1
+    starts = np.concatenate([[0], breaks]) if len(ids) else np.zeros(0, int)
+    stops = np.concatenate([breaks, [len(ids)]])
+    return [(int(a), int(ids[a]), int(b - a)) for a, b in zip(starts, stops, strict=False)]
+
+
+def emit(ids, init, source, numbers, cumulative, lines):
+    """Floats (7, n) and line numbers (n,) of the rays ``ids`` that a source row emits."""
+    n = len(ids)
+    state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
+    names = _emitted(state, numbers, init, n) | {
+        "cumulative": _upload(cumulative), "lines": _upload(lines, np.int32, wp.int32), "start": 0,
+        "count": len(lines),
+    }  # fmt: skip
+    for offset, first, count in _runs(np.asarray(ids)):
+        where = {"floats": state.floats[offset:], "ints": state.ints[offset:], "base": wp.uint64(first)}
+        Command(emit_kernel(PRECISION, source), "cpu", {**names, **where}).run(count)
+        if len(lines) > 1:
+            Command(line_kernel(PRECISION), "cpu", {**names, **where}).run(count)
+    floats = state.floats.numpy()[: at.NUM_FLOATS * n].reshape(at.NUM_FLOATS, n).copy()
+    return floats, state.ints.numpy()[: at.NUM_INTS * n].reshape(at.NUM_INTS, n)[at.WAVELENGTH].copy()
+
+
+def emit_adjoint(ids, init, source, numbers, upstream):
+    """Gradient of a source's numbers (17,) from that of the floats (7, n) it emitted."""
+    n = len(ids)
+    state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
+    gradient = _upload(upstream)
+    names = _emitted(state, numbers, init, n)
+    total = np.zeros(at.NUM_SOURCE)
+    for offset, first, count in _runs(np.asarray(ids)):
+        floats = state.floats[offset:]
+        floats.grad = gradient[offset:]
+        where = {"floats": floats, "ints": state.ints[offset:], "base": wp.uint64(first)}
+        kernel = emit_kernel(PRECISION, source, backward=True)
+        Command(kernel, "cpu", {**names, **where}, {"floats": floats.grad}).run(count)
+        acc = names["acc"].numpy()[: at.NUM_SOURCE * n].reshape(at.NUM_SOURCE, n)
+        total += acc[:, :count].sum(axis=1)
+    return total
+
+
+def _emitted(state, numbers, init, n):
+    return {
+        "floats": state.floats, "ints": state.ints, "numbers": _upload(numbers),
+        "acc": wp.zeros(at.NUM_SOURCE * max(1, n), dtype=wp.float64, device="cpu"), "base": wp.uint64(0),
+        "init": wp.uint64(init), "first": 0, "source": 0, "medium": 0, "line": int(0), "n": wp.int64(n),
+    }  # fmt: skip
+
