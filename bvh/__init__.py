@@ -17,6 +17,8 @@ from bvh.mls import (  # noqa: E402
     mls_interpolate,
 )
 from bvh.query import BatchedBVHQuery, BVHQuery, query_knn, query_knn_batched, query_knn_ragged  # noqa: E402
+from bvh.rays import RayBVH, RayHitResult, RayHits, raytrace  # noqa: E402
+from bvh.sampling import FPSResult, fps  # noqa: E402
 from bvh.validation import SUPPORTED_DIMS, SUPPORTED_K  # noqa: E402
 
 __all__ = [
@@ -28,9 +30,13 @@ __all__ = [
     "BatchedBVH",
     "BatchedBVHHandle",
     "BatchedBVHQuery",
+    "FPSResult",
     "PointGeometry",
     "RaggedBVH",
     "RaggedBVHHandle",
+    "RayBVH",
+    "RayHitResult",
+    "RayHits",
     "build_bvh",
     "build_bvh_batched",
     "build_bvh_ragged",
@@ -39,6 +45,7 @@ __all__ = [
     "bvh_mls_interpolate_batched_heads",
     "conditional_mls_interpolate",
     "destroy_bvh",
+    "fps",
     "gather_neighbor_values",
     "interpolate_displaced",
     "mls_interpolate",
@@ -46,4 +53,5 @@ __all__ = [
     "query_knn",
     "query_knn_batched",
     "query_knn_ragged",
+    "raytrace",
 ]

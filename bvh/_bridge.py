@@ -7,7 +7,7 @@ import warp as wp
 
 from kernels.points.launch import VECTORS
 
-_SCALARS = {torch.float32: wp.float32, torch.int32: wp.int32, torch.int64: wp.int64}
+_SCALARS = {torch.float32: wp.float32, torch.float64: wp.float64, torch.int32: wp.int32, torch.int64: wp.int64}
 
 
 def on_stream(device):

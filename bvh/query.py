@@ -19,13 +19,13 @@ from bvh.validation import (
     check_size,
     check_tensor,
 )
-from kernels.points.knn import query_rows
+from kernels.points.search import query_rows
 
 
 def search(forest, queries, k, *, rows_per_sample=0, sample_of=None, rows=None, sort=True):
     """``(indices (R, k) int64, squared distances (R, k) float32)`` of query rows (R, D), no checks.
 
-    Rows not named by ``rows`` (int32) are left uninitialised. See ``kernels.points.knn.query_rows``.
+    Rows not named by ``rows`` (int32) are left uninitialised. See ``kernels.points.search.query_rows``.
     """
     total = queries.shape[0]
     indices = torch.empty((total, k), dtype=torch.int64, device=queries.device)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import torch
 
-from kernels.points.knn import MAX_K, SIZES
+from kernels.points.search import MAX_K, SIZES
 
 SUPPORTED_K = SIZES
 SUPPORTED_DIMS = (2, 3)

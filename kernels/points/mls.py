@@ -14,9 +14,9 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
-from kernels.points.knn import MAX_K
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.native import FLOATS, INTS
+from kernels.points.search import MAX_K
 
 RIDGES = {"absolute": 0, "relative": 1}
 _RIDGE = wp.constant(wp.float64(1.0e-6))

@@ -6,7 +6,7 @@ import torch
 
 from bvh._bridge import on_stream, unwrap, warp_device, wrap, wrap_flat, wrap_vectors
 from bvh.validation import check_bool, check_points
-from kernels.points import fps as kernels
+from kernels.points import farthest as kernels
 
 MODES = ("exact_bucketed", "exact_full_scan", "approx_bucketed")
 

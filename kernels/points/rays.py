@@ -1,0 +1,505 @@
+"""Rays against segments (2-D) and triangles (3-D): the closest hit, or every hit.
+
+Eight boxes and eight primitives are tested at a time in float32, with slack for what rounding can do, so that no true
+hit is lost; whatever passes is decided by the primitive's equation in float64 from its float32 vertices. Edges shared
+by two primitives leave no gap.
+
+With EPS = 8 * 2^-23, a primitive is missed where |det| <= EPS |d| |n| (parallel, degenerate, zero direction). A
+triangle is hit for u, v >= -EPS and u + v <= 1 + EPS (Moller and Trumbore), a segment for u in [0, 1].
+Hits whose t differ by no more than EPS * max(1, |t|) coincide, and the lowest index of them counts.
+"""
+
+import re
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.points import morton
+from kernels.points.launch import VECTORS, launch, once
+from kernels.points.native import (
+    FLOATS,
+    INFINITY,
+    INTS,
+    STACK,
+    V8,
+    key_distance,
+    key_index,
+    lane8,
+    load_int,
+    lowest_bit,
+    pack,
+)
+from kernels.points.tree import Nodes, build_nodes
+
+EPS = 8.0 * 2.0**-23
+VERTICES = {2: 2, 3: 3}  # of a primitive, by dimension
+LEAF_SIZE = 8
+_GRAIN = 2048
+_EPS64 = wp.constant(wp.float64(EPS))
+# a shared end of two segments must not fall between them by the rounding of u in float64
+_END_SLACK = wp.constant(wp.float64(1.0e-9))
+_NO_HIT = wp.constant(wp.float64(-1.0))  # a hit has t >= 0
+_HUGE = wp.constant(wp.float32(3.0e38))
+DOUBLES = wp.array(dtype=wp.float64)
+
+# Planes of an axis are picked by the direction's sign, so an unused slot, whose box is inside out, is never entered.
+_SLAB8 = """
+    const wp::float32 *b = boxes.data + (size_t)node * (16 * DIM);
+    wp::vec_t<8, wp::float32> r;
+    wp::float32 enter[8], leave[8];
+    for (wp::int32 j = 0; j < 8; ++j) { enter[j] = 0.0f; leave[j] = limit; }
+    for (wp::int32 c = 0; c < DIM; ++c) {
+        const wp::int32 flip = inverse[c] < 0.0f ? 8 : 0;
+        const wp::float32 *near = b + 16 * c + flip, *far = b + 16 * c + 8 - flip;
+        for (wp::int32 j = 0; j < 8; ++j) {
+            wp::float32 u = (near[j] - o[c]) * inverse[c], v = (far[j] - o[c]) * inverse[c];
+            enter[j] = u > enter[j] ? u : enter[j];
+            leave[j] = v < leave[j] ? v : leave[j];
+        }
+    }
+    for (wp::int32 j = 0; j < 8; ++j)
+        r[j] = enter[j] <= leave[j] * 1.000001f ? enter[j] * 0.999999f : 3.4028235e38f;
+    return r;
+"""
+
+# slack: c times the sum of the magnitudes that enter a product, c well above the rounding of a handful of operations
+_TRIANGLES8 = """
+    const wp::float32 *p = prims.data + start;
+    const size_t n = stride;
+    const wp::float32 c = 1.0e-6f, reach = ABS(d[0]) + ABS(d[1]) + ABS(d[2]);
+    wp::int32 mask = 0;
+    wp::int32 ok[8];
+    for (wp::int32 j = 0; j < 8; ++j) {
+        wp::float32 sx = o[0] - p[j], sy = o[1] - p[n + j], sz = o[2] - p[2 * n + j];
+        wp::float32 bx = p[3 * n + j], by = p[4 * n + j], bz = p[5 * n + j];
+        wp::float32 cx = p[6 * n + j], cy = p[7 * n + j], cz = p[8 * n + j];
+        wp::float32 hx = d[1] * cz - d[2] * cy, hy = d[2] * cx - d[0] * cz, hz = d[0] * cy - d[1] * cx;
+        wp::float32 det = bx * hx + by * hy + bz * hz;
+        wp::float32 qx = sy * bz - sz * by, qy = sz * bx - sx * bz, qz = sx * by - sy * bx;
+        wp::float32 sign = det < 0.0f ? -1.0f : 1.0f, size = det * sign;
+        wp::float32 u = (sx * hx + sy * hy + sz * hz) * sign;
+        wp::float32 v = (d[0] * qx + d[1] * qy + d[2] * qz) * sign;
+        wp::float32 t = (cx * qx + cy * qy + cz * qz) * sign;
+        wp::float32 away = ABS(sx) + ABS(sy) + ABS(sz);
+        wp::float32 edge = ABS(bx) + ABS(by) + ABS(bz) + ABS(cx) + ABS(cy) + ABS(cz);
+        wp::float32 slack = c * (size + (away + edge) * reach * edge), ahead = c * away * edge * edge;
+        ok[j] = (u >= -slack) & (v >= -slack) & (u + v <= size + 3.0f * slack) & (t >= -ahead)
+            & (t <= limit * (size + slack) + ahead);
+    }
+    for (wp::int32 j = 0; j < 8; ++j) mask |= ok[j] << j;
+    return mask;
+"""
+
+_SEGMENTS8 = """
+    const wp::float32 *p = prims.data + start;
+    const size_t n = stride;
+    const wp::float32 c = 1.0e-6f, reach = ABS(d[0]) + ABS(d[1]);
+    wp::int32 mask = 0;
+    wp::int32 ok[8];
+    for (wp::int32 j = 0; j < 8; ++j) {
+        wp::float32 sx = p[j] - o[0], sy = p[n + j] - o[1], ex = p[2 * n + j], ey = p[3 * n + j];
+        wp::float32 den = d[0] * ey - d[1] * ex;
+        wp::float32 sign = den < 0.0f ? -1.0f : 1.0f, size = den * sign;
+        wp::float32 u = (sx * d[1] - sy * d[0]) * sign, t = (sx * ey - sy * ex) * sign;
+        wp::float32 away = ABS(sx) + ABS(sy), edge = ABS(ex) + ABS(ey);
+        wp::float32 slack = c * (size + (away + edge) * reach), ahead = c * away * edge;
+        ok[j] = (u >= -slack) & (u <= size + 2.0f * slack) & (t >= -ahead) & (t <= limit * (size + slack) + ahead);
+    }
+    for (wp::int32 j = 0; j < 8; ++j) mask |= ok[j] << j;
+    return mask;
+"""
+
+
+@wp.func_native("""
+    wp::int32 mask = 0;
+    for (wp::int32 j = 0; j < 8; ++j) mask |= (d[j] < 3.4e38f) << j;
+    return mask;
+""")
+def finite(d: V8) -> int: ...
+
+
+@dataclass(frozen=True)
+class RayForest:
+    """Primitives of one scene or of many, sorted, with their tree.
+
+    vertices  (B F V,) the vertices as given: the primitives' equations are taken from here
+    prims     (rows, B F + 8) flattened: first vertex and edges of the sorted primitives, one coordinate after the other
+    order     (B F,) index of a sorted primitive within its scene
+    """
+
+    dim: int
+    per_scene: int
+    scenes: int
+    vertices: wp.array
+    prims: FLOATS
+    order: wp.array
+    nodes: Nodes
+
+    @property
+    def stride(self):
+        return self.per_scene * self.scenes + 8
+
+
+@wp.func
+def triangle_hit(o: wp.vec3, d: wp.vec3, vertices: wp.array(dtype=wp.vec3), first: int) -> wp.float64:
+    """t, or -1 for a miss; t below 0 is a miss too."""
+    a = wp.vec3d(vertices[first])
+    e1 = wp.vec3d(vertices[first + 1]) - a
+    e2 = wp.vec3d(vertices[first + 2]) - a
+    direction = wp.vec3d(d)
+    h = wp.cross(direction, e2)
+    det = wp.dot(e1, h)
+    n = wp.cross(e1, e2)
+    result = _NO_HIT
+    if wp.abs(det) > _EPS64 * wp.sqrt(wp.dot(direction, direction) * wp.dot(n, n)):
+        f = wp.float64(1.0) / det
+        s = wp.vec3d(o) - a
+        u = f * wp.dot(s, h)
+        q = wp.cross(s, e1)
+        v = f * wp.dot(direction, q)
+        if u >= -_EPS64 and v >= -_EPS64 and u + v <= wp.float64(1.0) + _EPS64:
+            result = f * wp.dot(e2, q)
+    return result
+
+
+@wp.func
+def segment_hit(o: wp.vec2, d: wp.vec2, vertices: wp.array(dtype=wp.vec2), first: int) -> wp.float64:
+    """t, or -1 for a miss; t below 0 is a miss too."""
+    a = wp.vec2d(vertices[first])
+    e = wp.vec2d(vertices[first + 1]) - a
+    direction = wp.vec2d(d)
+    s = a - wp.vec2d(o)
+    den = direction[0] * e[1] - direction[1] * e[0]
+    result = _NO_HIT
+    if wp.abs(den) > _EPS64 * wp.sqrt(wp.dot(direction, direction) * wp.dot(e, e)):
+        u = (s[0] * direction[1] - s[1] * direction[0]) / den
+        if u >= -_END_SLACK and u <= wp.float64(1.0) + _END_SLACK:
+            result = (s[0] * e[1] - s[1] * e[0]) / den
+    return result
+
+
+@wp.func
+def tolerance(t: wp.float64) -> wp.float64:
+    return _EPS64 * wp.max(wp.float64(1.0), wp.abs(t))
+
+
+@wp.func
+def reciprocal(x: wp.float32) -> wp.float32:
+    """1 / x, or a huge number of x's sign where that is no finite number."""
+    r = wp.float32(1.0) / x
+    if not (wp.abs(r) < _HUGE):
+        r = wp.where(x < wp.float32(0.0), -_HUGE, _HUGE)
+    return r
+
+
+def _magnitudes(snippet):
+    """Write ABS(x) out: a library call would keep the loop from vectorising."""
+    return re.sub(r"ABS\(([^()]*)\)", r"(\1 < 0.0f ? -\1 : \1)", snippet)
+
+
+_HITS = {2: segment_hit, 3: triangle_hit}
+_TESTS = {2: _magnitudes(_SEGMENTS8), 3: _magnitudes(_TRIANGLES8)}
+
+
+@once
+def _build_kernels(dim):
+    vector = VECTORS[dim]
+    vectors = wp.array(dtype=vector)
+    corners = VERTICES[dim]
+    module = kernel_module(f"kernels.points.ray_build_{dim}d")
+
+    @wp.kernel(module=module)
+    def primitive_boxes(offset: int, vertices: vectors, lower: vectors, upper: vectors, centre: vectors):
+        i = offset + wp.tid()
+        low = vertices[i * wp.static(corners)]
+        high = low
+        for c in range(1, wp.static(corners)):
+            low = wp.min(low, vertices[i * wp.static(corners) + c])
+            high = wp.max(high, vertices[i * wp.static(corners) + c])
+        centre[i] = (low + high) * wp.float32(0.5)
+        # room for hits that the tolerance lets in beyond an edge, and for rounding in the box test
+        size = wp.max(wp.max(wp.abs(low)), wp.max(wp.abs(high)))
+        pad = wp.max(high - low) * wp.float32(4.0e-6) + size * wp.float32(4.0e-7) + wp.float32(1.0e-20)
+        lower[i] = low - vector(pad)
+        upper[i] = high + vector(pad)
+
+    @wp.kernel(module=module)
+    def gather_primitives(
+        offset: int,
+        vertices: vectors,
+        rows: INTS,
+        per_scene: int,
+        lower: vectors,
+        upper: vectors,
+        stride: int,
+        order: INTS,
+        sorted_lower: vectors,
+        sorted_upper: vectors,
+        prims: FLOATS,
+    ):
+        i = offset + wp.tid()
+        r = rows[i]
+        order[i] = r % per_scene
+        sorted_lower[i] = lower[r]
+        sorted_upper[i] = upper[r]
+        a = vertices[r * wp.static(corners)]
+        for c in range(wp.static(dim)):
+            prims[c * stride + i] = a[c]
+        for v in range(1, wp.static(corners)):
+            e = vertices[r * wp.static(corners) + v] - a
+            for c in range(wp.static(dim)):
+                prims[(v * wp.static(dim) + c) * stride + i] = e[c]
+
+    return SimpleNamespace(primitive_boxes=primitive_boxes, gather_primitives=gather_primitives)
+
+
+@once
+def _trace_kernel(dim, mode):
+    """The traversal, as "closest", "count" (hits a ray) or "fill" (their indices and t from ``out_offsets`` on)."""
+    vector = VECTORS[dim]
+    vectors = wp.array(dtype=vector)
+    corners = VERTICES[dim]
+    exact_hit = _HITS[dim]
+    slab_snippet = _SLAB8.replace("DIM", str(dim))
+    test_snippet = _TESTS[dim]
+    module = kernel_module(f"kernels.points.rays_{mode}_{dim}d")
+
+    @wp.func_native(slab_snippet)
+    def slab8(boxes: FLOATS, node: int, o: vector, inverse: vector, limit: wp.float32) -> V8: ...
+
+    @wp.func_native(test_snippet)
+    def test8(prims: FLOATS, start: int, stride: int, o: vector, d: vector, limit: wp.float32) -> int: ...
+
+    @wp.kernel(module=module)
+    def trace(
+        offset: int,
+        origins: vectors,
+        directions: vectors,
+        rays_per_scene: int,
+        t_min: wp.float32,
+        t_max: wp.float32,
+        roots: INTS,
+        children: INTS,
+        starts: INTS,
+        ends: INTS,
+        boxes: FLOATS,
+        prims: FLOATS,
+        stride: int,
+        order: INTS,
+        vertices: vectors,
+        per_scene: int,
+        out_indices: wp.array(dtype=wp.int64),
+        out_t: wp.array(dtype=wp.float64),
+        out_offsets: wp.array(dtype=wp.int64),
+    ):
+        ray = offset + wp.tid()
+        scene = ray // rays_per_scene
+        o = origins[ray]
+        d = directions[ray]
+        inverse = vector(0.0)
+        for c in range(wp.static(dim)):
+            inverse[c] = reciprocal(d[c])
+        limit = t_max
+        nearest = wp.float64(INFINITY)
+        hit = int(-1)
+        hit_t = wp.float64(INFINITY)
+        hits = wp.int64(0)
+        place = wp.int64(0)
+        if wp.static(mode == "fill"):
+            place = out_offsets[ray]
+        stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
+        depth = int(0)
+        node = load_int(roots, scene)
+        first = int(0)
+        last = int(0)
+        going = int(1)
+        while going == 1:
+            if node >= 0:
+                distances = slab8(boxes, node, o, inverse, limit)
+                mask = finite(distances)
+                base = int(depth)
+                while mask != 0:
+                    j = lowest_bit(mask)
+                    mask = mask & (mask - 1)
+                    entry = pack(lane8(distances, j), node * 8 + j)
+                    at = int(depth)
+                    while at > base and stack[wp.max(at - 1, 0)] < entry:
+                        stack[at] = stack[at - 1]
+                        at = at - 1
+                    stack[at] = entry
+                    depth = depth + 1
+            else:
+                for g in range(first, last, 8):
+                    mask = test8(prims, g, stride, o, d, limit)
+                    if last - g < 8:
+                        mask = mask & ((1 << (last - g)) - 1)
+                    while mask != 0:
+                        j = lowest_bit(mask)
+                        mask = mask & (mask - 1)
+                        index = load_int(order, g + j)
+                        t = exact_hit(o, d, vertices, (scene * per_scene + index) * wp.static(corners))
+                        rounded = wp.float32(t)
+                        if t >= wp.float64(0.0) and rounded >= t_min and rounded <= t_max:
+                            if wp.static(mode == "closest"):
+                                if t < nearest:
+                                    nearest = t
+                                    limit = wp.min(t_max, wp.float32(t + tolerance(t) * wp.float64(1.5)))
+                                within = nearest + tolerance(nearest)
+                                if t <= within and (hit < 0 or index < hit or hit_t > within):
+                                    hit = index
+                                    hit_t = t
+                            if wp.static(mode == "count"):
+                                hits = hits + wp.int64(1)
+                            if wp.static(mode == "fill"):
+                                out_indices[place] = wp.int64(index)
+                                out_t[place] = t
+                                place = place + wp.int64(1)
+            going = int(0)
+            while depth > 0 and going == 0:
+                depth = depth - 1
+                entry = stack[depth]
+                if key_distance(entry) <= limit:
+                    going = int(1)
+                    slot = key_index(entry)
+                    node = load_int(children, slot)
+                    first = load_int(starts, slot)
+                    last = load_int(ends, slot)
+        if wp.static(mode == "closest"):
+            out_indices[ray] = wp.int64(hit)
+            out_t[ray] = hit_t
+        if wp.static(mode == "count"):
+            out_offsets[ray] = hits
+
+    return trace
+
+
+@once
+def _merge_kernel():
+    module = kernel_module("kernels.points.ray_merge")
+
+    @wp.kernel(module=module)
+    def sort_and_merge(
+        offset: int,
+        offsets: wp.array(dtype=wp.int64),
+        merge: int,
+        indices: wp.array(dtype=wp.int64),
+        t: wp.array(dtype=wp.float64),
+    ):
+        # hits of one ray by t, then index; of coinciding ones all but the lowest index become -1
+        ray = offset + wp.tid()
+        start = wp.int32(offsets[ray])
+        stop = wp.int32(offsets[ray + 1])
+        for i in range(start + 1, stop):
+            ti = t[i]
+            index = indices[i]
+            at = int(i)
+            while at > start and (
+                t[wp.max(at - 1, 0)] > ti or (t[wp.max(at - 1, 0)] == ti and indices[wp.max(at - 1, 0)] > index)
+            ):
+                t[at] = t[at - 1]
+                indices[at] = indices[at - 1]
+                at = at - 1
+            t[at] = ti
+            indices[at] = index
+        if merge == 1:
+            keep = int(start)
+            group_t = wp.float64(-1.0e300)
+            for i in range(start, stop):
+                if t[i] <= group_t + tolerance(group_t) and i > start:
+                    if indices[i] < indices[keep]:
+                        indices[keep] = wp.int64(-1)
+                        keep = i
+                    else:
+                        indices[i] = wp.int64(-1)
+                else:
+                    keep = i
+                    group_t = t[i]
+
+    return sort_and_merge
+
+
+def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
+    """A ``RayForest`` over ``vertices`` (B F V,), which it keeps."""
+    kernels = _build_kernels(dim)
+    vector = VECTORS[dim]
+    total = scenes * per_scene
+
+    def vectors():
+        return wp.empty(total, dtype=vector, device=device)
+
+    lower, upper, centre = vectors(), vectors(), vectors()
+    launch(kernels.primitive_boxes, total, [vertices, lower, upper, centre], device)
+    offsets = wp.array([i * per_scene for i in range(scenes + 1)], dtype=wp.int32, device=device)
+    frame = morton.frames(centre, offsets, scenes, per_scene, dim, device)
+    keys, rows = morton.sort_points(centre, offsets, scenes, frame, dim, device)
+    stride = total + 8
+    order = wp.empty(total, dtype=wp.int32, device=device)
+    sorted_lower, sorted_upper = vectors(), vectors()
+    prims = wp.zeros(VERTICES[dim] * dim * stride, dtype=wp.float32, device=device)
+    launch(
+        kernels.gather_primitives,
+        total,
+        [vertices, rows, per_scene, lower, upper, stride, order, sorted_lower, sorted_upper, prims],
+        device,
+    )
+    nodes = build_nodes(
+        keys,
+        sorted_lower,
+        sorted_upper,
+        order,
+        offsets,
+        scenes,
+        dim,
+        device,
+        leaf_size=LEAF_SIZE,
+        by_level=by_level,
+    )
+    return RayForest(dim, per_scene, scenes, vertices, prims, order, nodes)
+
+
+def _launch_trace(mode, forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, offsets):
+    nodes = forest.nodes
+    launch(
+        _trace_kernel(forest.dim, mode),
+        origins.shape[0],
+        [
+            origins,
+            directions,
+            max(rays_per_scene, 1),
+            t_min,
+            t_max,
+            nodes.roots,
+            nodes.children,
+            nodes.starts,
+            nodes.ends,
+            nodes.boxes,
+            forest.prims,
+            forest.stride,
+            forest.order,
+            forest.vertices,
+            forest.per_scene,
+            indices,
+            t,
+            offsets,
+        ],
+        origins.device,
+        grain=_GRAIN,
+    )
+
+
+def closest(forest, origins, directions, rays_per_scene, t_min, t_max, indices, t):
+    """Closest hit of every ray: ``indices`` (R,) int64, -1 for a miss, and ``t`` (R,) float64, inf for a miss."""
+    _launch_trace("closest", forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, None)
+
+
+def count(forest, origins, directions, rays_per_scene, t_min, t_max, counts):
+    """Number of hits of every ray into ``counts`` (R,) int64."""
+    _launch_trace("count", forest, origins, directions, rays_per_scene, t_min, t_max, None, None, counts)
+
+
+def fill(forest, origins, directions, rays_per_scene, t_min, t_max, offsets, indices, t, *, merge):
+    """All hits of ray r into ``indices`` and ``t`` from ``offsets[r]`` on, ordered by t; merged ones get index -1."""
+    _launch_trace("fill", forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, offsets)
+    launch(_merge_kernel(), origins.shape[0], [offsets, int(merge), indices, t], origins.device)
