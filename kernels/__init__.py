@@ -5,3 +5,16 @@ The package knows neither scenes nor handles: it holds Warp functions, kernels a
 """
 
 PROJECT = "nsq"
+
+
+def all_modules():
+    """Every Warp module of the ray trace, with all its kernels created: for compiling or checking ahead of time."""
+    from kernels import rng, sources
+    from kernels.precision import REALS
+    from kernels.trace import probe
+    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of
+
+    kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
+    for precision in REALS:
+        kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
+    return modules_of(kernels)

@@ -83,7 +83,7 @@ def uniform_of(precision):
 
 
 @functools.cache
-def _draw_kernel():
+def draw_kernel():
     @wp.kernel(module=kernel_module("kernels.rng"), enable_backward=False)
     def draw(
         ids: wp.array(dtype=wp.uint64),
@@ -113,7 +113,7 @@ def draw(seed, ray_ids, steps, slot):
     ]
     drawn = wp.array(out, dtype=wp.uint32, device="cpu", copy=False)
     wp.launch(
-        _draw_kernel(),
+        draw_kernel(),
         ids.size,
         inputs=[*inputs, wp.uint64(mix(int(seed) & _MASK)), wp.uint64(slot_key(slot)), drawn],
         device="cpu",

@@ -88,7 +88,7 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, backward=False)
+        load_modules(tables.precision, tables.device)
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -150,7 +150,7 @@ class Trace:
     ) -> list[np.ndarray]:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, backward=True)
+        load_modules(tables.precision, tables.device, {source.kind for source in self.run.sources})
         batches, capacity, threads = self._batches(tables.device)
         upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}

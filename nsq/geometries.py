@@ -10,6 +10,9 @@ surface belongs to the shape where all of its limits hold,
     rho_min <= sqrt(x^2 + y^2) <= rho_max,  |x| <= half_x,  |y| <= half_y,  z_min <= z <= z_max,
     sheet0 + sheet1 z >= 0.
 
+Of a line's two meetings with F the nearer one that the limits allow counts; where ``nearest_only`` is 1, the nearer one
+alone counts, and the ray misses if the limits do not allow it.
+
 A shape class gives its own numbers by ``numbers()`` and turns a stack of them into rows of this form by ``quadric``.
 """
 
@@ -40,8 +43,9 @@ def _limits(
     half=(_INF, _INF),
     z=(-_INF, _INF),
     sheet=(1.0, 0.0),
+    nearest_only=0.0,
 ) -> torch.Tensor:
-    return _rows(p, (*rho, *half, *z, *sheet))
+    return _rows(p, (*rho, *half, *z, *sheet, nearest_only))
 
 
 def curvature(radius: torch.Tensor) -> torch.Tensor:
@@ -70,9 +74,9 @@ class Geometry:
 
     @staticmethod
     def quadric(p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Coefficients (n, 4) and limits (n, 8) of ``n`` shapes from their numbers ``p`` (n, P), float64, attached.
+        """Coefficients (n, 4) and limits (n, 9) of ``n`` shapes from their numbers ``p`` (n, P), float64, attached.
 
-        Columns: a, b - a, g, e; and rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1.
+        Columns: a, b - a, g, e; and rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1, nearest_only.
         """
         raise NotImplementedError
 
@@ -210,6 +214,8 @@ class ParaboloidGeometry(ConicGeometry):
 class SphereGeometry(Geometry):
     """A whole sphere about the origin; n_geom points to the centre.
 
+    A ray whose nearer meeting with the sphere lies outside the aperture misses, even where the farther one lies inside.
+
     Args:
         radius: mm, > 0.
         aperture_radius: keeps the part within this distance of the axis, mm, > 0 and at most the radius; None keeps
@@ -234,7 +240,7 @@ class SphereGeometry(Geometry):
     @staticmethod
     def quadric(p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         radius = p[:, 0]
-        return _rows(p, (-1.0 / radius, 0.0, 0.0, radius)), _limits(p, rho=(0.0, p[:, 1]))
+        return _rows(p, (-1.0 / radius, 0.0, 0.0, radius)), _limits(p, rho=(0.0, p[:, 1]), nearest_only=1.0)
 
 
 @dataclass(eq=False)

@@ -63,7 +63,7 @@ class SceneIR:
 
     Attributes:
         tensors: the differentiable tables.
-        domain: (rows, 14) array, the other two axes and the limits of every surface.
+        domain: (rows, 15) array, the other two axes and the limits of every surface.
         rows: (rows, 3) integers, what happens at a surface and its two media.
         detector_ints: (detectors, 5) integers; detector_sigmas: (detectors,).
         wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
@@ -145,7 +145,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
 
 
 def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[torch.Tensor, np.ndarray]:
-    """Numbers (rows, 10), attached, and limits (rows, 14) of (frame, geometry) pairs."""
+    """Numbers (rows, 10), attached, and limits (rows, 15) of (frame, geometry) pairs."""
     turn, place = lower_frames([cs for cs, _ in placed])
     coefficients, limits = _quadrics([geometry for _, geometry in placed], "cpu")
     return torch.cat([place, turn[:, :, 2], coefficients], dim=1), _domain(turn, limits)
@@ -195,7 +195,7 @@ def _detector_row(detector: Any) -> tuple[int, int, int]:
 
 
 def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coefficients (rows, 4) and limits (rows, 8), each kind of shape in one go."""
+    """Coefficients (rows, 4) and limits (rows, 9), each kind of shape in one go."""
     groups: dict[type, list[int]] = {}
     for place, geometry in enumerate(geometries):
         groups.setdefault(type(geometry), []).append(place)
@@ -211,7 +211,8 @@ def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.T
 
 
 def _domain(turn: torch.Tensor, limits: torch.Tensor) -> np.ndarray:
-    """The search's limits: the local x and y axes, squared radii, half sides, z range and sheet."""
+    """The search's limits: the local x and y axes, squared radii, half sides, z range, sheet, and whether the nearer
+    root alone counts."""
     axes = turn.detach()[:, :, :2].transpose(1, 2).reshape(-1, 6)
     squared = limits[:, :2] ** 2
     return torch.cat([axes, squared, limits[:, 2:]], dim=1).cpu().numpy()

@@ -41,6 +41,12 @@ def irradiance(precision):
                 slope += g * (real(low + j) - p) / (sigma * sigma)
         return total, slope
 
+    # `normalisation` and `reading` loop over pixels, which Warp must not differentiate: their adjoints do nothing, and
+    # the slopes that they return are used instead
+    @wp.func_grad(normalisation)
+    def adj_normalisation(mode: int, reach: int, p: real, sigma: real, adj_total: real, adj_slope: real):
+        pass
+
     @wp.func
     def weight_of(mode: int, reach: int, p: real, sigma: real, total: real, total_slope: real, k: int):
         """Weight of the k-th neighbour along one axis, and its slope along p."""
@@ -93,6 +99,13 @@ def irradiance(precision):
                 g = field[offset + iy * nx + wp.clamp(x0 + i, 0, nx - 1)]
                 out += vec3(wx * wy * g, sx * wy * g, wx * sy * g)
         return out
+
+    @wp.func_grad(reading)
+    def adj_reading(
+        field: array, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real,
+        adj_ret: vec3,
+    ):  # fmt: skip
+        pass
 
     @wp.func
     def read(

@@ -18,7 +18,8 @@ ORIGIN, AXIS, COEFFICIENTS = 0, 3, 6
 NUM_NUMBERS = 10
 # columns of a surface's domain, never differentiated
 AXIS_X, AXIS_Y, RHO_MIN2, RHO_MAX2, HALF_X, HALF_Y, Z_MIN, Z_MAX, SHEET0, SHEET1 = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13
-NUM_DOMAIN = 14
+NEAREST_ONLY = 14
+NUM_DOMAIN = 15
 
 
 @functools.cache
@@ -86,6 +87,12 @@ def quadric(precision):
         domain_at = row * wp.static(NUM_DOMAIN)
         ok1 = root_is_valid(t1, eps, qx, qy, qz, u, v, w, nx, ny, nz, s, nu, domain, domain_at)
         ok2 = root_is_valid(t2, eps, qx, qy, qz, u, v, w, nx, ny, nz, s, nu, domain, domain_at)
+        # a shape may say that its nearer root alone counts, inside its limits or not
+        nearest_only = ld_plain(domain, domain_at + wp.static(NEAREST_ONLY)) > real(0.0)
+        second1 = wp.where(t2 > eps, t2 < t1, False)
+        second2 = wp.where(t1 > eps, t1 < t2, False)
+        ok1 = wp.where(wp.where(nearest_only, second1, False), False, ok1)
+        ok2 = wp.where(wp.where(nearest_only, second2, False), False, ok2)
         # |h| is 2 |grad F . u| for a plane: a ray along it (to 1e-12) misses
         ok2 = wp.where(wp.abs(h) > real(2.0e-12), ok2, False)
         near1 = wp.where(ok1, t1, far)

@@ -11,18 +11,14 @@ from kernels.rng import pcg32, slot_key, uniform_of
 from kernels.trace import layout as at
 
 
-def _without_gradient(function, real):
-    """Random numbers carry no gradient, whatever their sampler loops over."""
-    u64 = wp.uint64
-
-    @wp.func
-    def variates(id: u64, init: u64, p0: real, p1: real, p2: real, p3: real):
-        return function(id, init, p0, p1, p2, p3)
+def _without_gradient(variates, real):
+    """Random numbers carry no gradient, whatever their sampler loops over: give it an adjoint that does nothing."""
 
     @wp.func_grad(variates)
     def adj_variates(
-        id: u64, init: u64, p0: real, p1: real, p2: real, p3: real, a0: real, a1: real, a2: real, a3: real, a4: real
-    ):
+        id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real,
+        a0: real, a1: real, a2: real, a3: real, a4: real,
+    ):  # fmt: skip
         pass
 
     return variates
@@ -35,8 +31,11 @@ def emit_kernel(precision, kind, backward=False):
     real, array, st, ld_number = b.real, b.array, b.st, b.ld_number
     sampler, place = sources.ROWS[kind].build(precision)
     variates = _without_gradient(sampler, real)
-    module = kernel_module(f"kernels.trace.{precision}.adjoint" if backward else f"kernels.trace.{precision}",
-                           backward=backward)  # fmt: skip
+    name = f"emit_{sources.ROWS[kind].NAME}"
+    # adjoints are slow to compile, so each source has a module of its own and a scene loads what it uses
+    module = kernel_module(
+        f"kernels.trace.{precision}.{name}.adjoint" if backward else f"kernels.trace.{precision}", backward=backward
+    )
 
     def emit(
         floats: array, ints: INT, numbers: array, acc: array, source: int,
@@ -77,7 +76,6 @@ def emit_kernel(precision, kind, backward=False):
         sti(ints, wp.static(at.LAST), n, i, -1)
         sti(ints, wp.static(at.STATE), n, i, wp.static(at.ALIVE))
 
-    name = f"emit_{sources.ROWS[kind].NAME}"
     return wp.kernel(emit, name=name, module=module, enable_backward=backward)
 
 

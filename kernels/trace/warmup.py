@@ -20,7 +20,7 @@ _loaded = set()
 
 
 def forward_kernels(precision):
-    """Every kernel without an adjoint."""
+    """Every kernel without an adjoint; they share one module."""
     kinds = range(len(sources.ROWS))
     return [
         search_kernel(precision), interact_kernel(precision), book_kernel(precision), deposit_kernel(precision),
@@ -29,27 +29,26 @@ def forward_kernels(precision):
     ]  # fmt: skip
 
 
-def adjoint_kernels(precision):
-    """Every kernel that is launched as an adjoint."""
-    kinds = range(len(sources.ROWS))
-    return [
-        interact_kernel(precision, backward=True), readout_kernel(precision),
-        *(emit_kernel(precision, kind, backward=True) for kind in kinds),
-    ]  # fmt: skip
+def adjoint_kernels(precision, kinds):
+    """The kernels that are launched as adjoints, for sources of these ``kinds``."""
+    emitters = (emit_kernel(precision, kind, backward=True) for kind in kinds)
+    return [interact_kernel(precision, backward=True), readout_kernel(precision), *emitters]
 
 
-def trace_modules(precision, *, backward):
-    """The Warp modules of a trace, complete: no kernel joins them later."""
-    kernels = forward_kernels(precision)
-    if backward:
-        kernels = kernels + adjoint_kernels(precision)
+def modules_of(kernels):
+    """The Warp modules of kernels, each once."""
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, *, backward):
-    """Compile (or take from the cache) and load what a trace on ``device`` needs."""
-    key = (precision, str(device), backward)
+def load_modules(precision, device, kinds=()):
+    """Compile (or take from the cache) and load what a trace on ``device`` needs.
+
+    With the ``kinds`` of the scene's sources also what its backward pass needs.
+    """
+    wanted = [(precision, str(device), "forward"), *((precision, str(device), kind) for kind in kinds)]
     with _lock:
-        if key not in _loaded:
-            wp.force_load(device, modules=trace_modules(precision, backward=backward))
-            _loaded.add(key)
+        if all(key in _loaded for key in wanted):
+            return
+        kernels = forward_kernels(precision) + (adjoint_kernels(precision, kinds) if kinds else [])
+        wp.force_load(device, modules=modules_of(kernels))
+        _loaded.update(wanted)

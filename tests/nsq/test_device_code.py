@@ -55,6 +55,14 @@ COMPILE = """
             "ptx": [str(path) for path in paths],
             "kernels": [kernel.get_mangled_name() for kernel in module.kernels.values()],
         }
+    # a function with an adjoint written by hand may loop as it likes; the registry holds that adjoint under its key
+    report["by hand"] = [
+        key.split("__")[-1]
+        for name, module in wp.get_module.__globals__["user_modules"].items()
+        if name.startswith("kernels.")
+        for key, function in module.functions.items()
+        if function.adj.custom_reverse_mode
+    ]
     (Path(sys.argv[1]) / "report.json").write_text(json.dumps(report))
 """
 
@@ -80,7 +88,9 @@ def compile_to_ptx(folder, modules):
             differentiated = line.endswith(" differentiated")
         elif COMPLAINT in line and differentiated:
             complaints.append(line)
-    return json.loads((folder / "report.json").read_text()), complaints
+    report = json.loads((folder / "report.json").read_text())
+    by_hand = report.pop("by hand")
+    return report, [line for line in complaints if not any(f'in function "{name}"' in line for name in by_hand)]
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +122,7 @@ def test_the_list_of_modules_holds_all_that_a_trace_loads():
     listed = {module.name for module in kernels.all_modules()}
     for precision in ("float32", "float64"):
         scenes.singlet().trace(100, precision=precision)
-    loaded = {name for name in wp.get_module.__globals__["user_modules"] if name.startswith("kernels.")}
+    user_modules = wp.get_module.__globals__["user_modules"]
+    loaded = {name for name, module in user_modules.items() if name.startswith("kernels.") and module.kernels}
     assert len(loaded) >= 2
     assert loaded <= listed

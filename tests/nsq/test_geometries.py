@@ -13,11 +13,11 @@ INF = math.inf
 
 
 def row(geometry):
-    """Coefficients (4,) and limits (8,) of one shape, as NumPy arrays."""
+    """Coefficients (4,) and limits (9,) of one shape, as NumPy arrays."""
     coefficients, limits = type(geometry).quadric(stack(geometry.numbers()).reshape(1, -1))
     assert coefficients.dtype == limits.dtype == torch.float64
     assert coefficients.shape == (1, 4)
-    assert limits.shape == (1, 8)
+    assert limits.shape == (1, 9)
     return coefficients[0].numpy(), limits[0].numpy()
 
 
@@ -32,7 +32,7 @@ def gradient(coefficients, q):
 
 
 def inside(limits, q):
-    rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1 = limits
+    rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1, _ = limits
     rho = math.hypot(q[0], q[1])
     return bool(
         rho_min <= rho <= rho_max
