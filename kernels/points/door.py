@@ -129,8 +129,8 @@ def fps(points, count, *, seed=0):
     """Farthest point sampling: ``count`` points of every set, beginning with index ``seed``.
 
     points : wp.array of wp.vec2 or wp.vec3, (N,) or (B, N). Returns the chosen indices (B, count) int64, every point's
-    position among them of its nearest anchor (B N,) int32, and the squared distance to it (B N,) float32. Ties go to the
-    lowest index; no point is chosen twice. TypeError for other arrays, ValueError for shapes, count and seed.
+    position among them of its nearest anchor (B N,) int32, and the squared distance to it (B N,) float32. Ties go to
+    the lowest index; no point is chosen twice. TypeError for other arrays, ValueError for shapes, count and seed.
     """
     flat, samples, dim = _flat(points, "points")
     total = flat.shape[0]
