@@ -1,15 +1,18 @@
 """Warp modules with the options that every kernel of this project is compiled with."""
 
+import platform
 import threading
 
 import warp as wp
 
-# The defaults of Warp 1.19 and one more: the vectoriser may emit as many run-time alias checks as a
-# structure of arrays with a few dozen columns needs.
+# The defaults of Warp 1.19 and two more: the vectoriser may emit as many run-time alias checks as a structure of arrays
+# with a few dozen columns needs, and uses vectors as wide as the processor has.
 CPU_FLAGS = (
     "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
     " -mllvm=-slp-recursion-max-depth=4 -mllvm=-vectorize-memory-check-threshold=4000"
 )
+if platform.machine().lower() in ("x86_64", "amd64"):
+    CPU_FLAGS += " -mprefer-vector-width=512"
 
 _lock = threading.Lock()
 

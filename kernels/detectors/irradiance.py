@@ -133,6 +133,24 @@ def irradiance(precision):
         flux: wp.float64,
     ):  # fmt: skip
         """Add ``flux`` (in quanta) to the map in fixed point."""
+        if mode == wp.static(at.BILINEAR):
+            # the common case without loops
+            lx = wp.floor(px)
+            ly = wp.floor(py)
+            fx = wp.float64(px - lx)
+            fy = wp.float64(py - ly)
+            ix = int(lx)
+            iy = int(ly)
+            one = wp.float64(1.0)
+            low = offset + wp.clamp(iy, 0, ny - 1) * nx
+            high = offset + wp.clamp(iy + 1, 0, ny - 1) * nx
+            left = wp.clamp(ix, 0, nx - 1)
+            right = wp.clamp(ix + 1, 0, nx - 1)
+            add_long(field, low + left, fixed(flux * (one - fx) * (one - fy)))
+            add_long(field, low + right, fixed(flux * fx * (one - fy)))
+            add_long(field, high + left, fixed(flux * (one - fx) * fy))
+            add_long(field, high + right, fixed(flux * fx * fy))
+            return
         count = neighbours(mode, reach)
         x0 = first_pixel(mode, reach, px)
         y0 = first_pixel(mode, reach, py)

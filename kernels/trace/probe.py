@@ -99,7 +99,7 @@ def nearest(rays, numbers, domain, eps):
     shared = {"floats": floats, "ints": ints, "distance": distance, "row_hit": row_hit, "numbers": _upload(numbers),
               "domain": _upload(domain), "row": 0, "first": 0, "eps": wp.float64(eps), "n": wp.int64(n)}  # fmt: skip
     if n:
-        search = Command(search_kernel(PRECISION), "cpu", shared)
+        search = Command(search_kernel(PRECISION, 1), "cpu", shared)
         for row in range(len(numbers)):
             search.run(n, {"row": row})
     return distance.numpy()[:n].copy(), row_hit.numpy()[:n].copy()

@@ -1,4 +1,8 @@
-"""Nearest surface: one launch for each row, which keeps the smallest distance a ray has seen so far."""
+"""Nearest surface: a few rows a launch, each keeping the smallest distance that a ray has seen so far.
+
+The loop over rows is outside, so that the loop over rays inside is the one that the compiler vectorises. Rows are taken
+`GROUPS` at a time, which saves loading and storing the rays for each of them.
+"""
 
 import functools
 
@@ -10,32 +14,51 @@ from kernels.shapes.quadric import quadric
 from kernels.trace import layout
 
 FAR = 1.0e30
+# how many rows a launch may take, largest first
+GROUPS = (4, 2, 1)
+
+
+def row_groups(num_rows):
+    """``(first row, rows)`` of the launches that cover all rows in order."""
+    groups, row = [], 0
+    while row < num_rows:
+        size = next(g for g in GROUPS if g <= num_rows - row)
+        groups.append((row, size))
+        row += size
+    return groups
 
 
 @functools.cache
-def search_kernel(precision):
+def search_kernel(precision, rows):
+    """The kernel that takes ``rows`` rows at once."""
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
     hit = quadric(precision).hit
 
-    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def search(
         floats: array, ints: INT, distance: array, row_hit: INT,
         numbers: array, domain: array, row: int, first: int, eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         far = real(wp.static(FAR))
-        t = hit(
-            ld(floats, wp.static(layout.X), n, i), ld(floats, wp.static(layout.Y), n, i),
-            ld(floats, wp.static(layout.Z), n, i), ld(floats, wp.static(layout.L), n, i),
-            ld(floats, wp.static(layout.M), n, i), ld(floats, wp.static(layout.N), n, i),
-            ldi(ints, wp.static(layout.LAST), n, i) == row, eps, far, numbers, domain, row,
-        )  # fmt: skip
+        x = ld(floats, wp.static(layout.X), n, i)
+        y = ld(floats, wp.static(layout.Y), n, i)
+        z = ld(floats, wp.static(layout.Z), n, i)
+        u = ld(floats, wp.static(layout.L), n, i)
+        v = ld(floats, wp.static(layout.M), n, i)
+        w = ld(floats, wp.static(layout.N), n, i)
+        last = ldi(ints, wp.static(layout.LAST), n, i)
         best = wp.where(first == 1, far, ld(distance, 0, n, i))
         best_row = wp.where(first == 1, -1, ldi(row_hit, 0, n, i))
-        # strictly nearer wins: on a tie the row that was registered first
-        nearer = t < best
-        st(distance, 0, n, i, wp.where(nearer, t, best))
-        sti(row_hit, 0, n, i, wp.where(nearer, row, best_row))
+        for k in range(wp.static(rows)):
+            t = hit(x, y, z, u, v, w, last == row + k, eps, far, numbers, domain, row + k)
+            # strictly nearer wins: on a tie the row that was registered first
+            nearer = t < best
+            best = wp.where(nearer, t, best)
+            best_row = wp.where(nearer, row + k, best_row)
+        st(distance, 0, n, i, best)
+        sti(row_hit, 0, n, i, best_row)
 
-    return search
+    return wp.kernel(
+        search, name=f"search_{rows}", module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False
+    )

@@ -13,7 +13,7 @@ from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, 
 from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
-from kernels.trace.search import search_kernel
+from kernels.trace.search import GROUPS, search_kernel
 
 _lock = threading.Lock()
 _loaded = set()
@@ -23,7 +23,7 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = range(len(sources.ROWS))
     return [
-        search_kernel(precision), interact_kernel(precision), book_kernel(precision), deposit_kernel(precision),
+        *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision), deposit_kernel(precision),
         roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision), scatter_kernel(precision),
         scale_kernel(precision), reduce_kernel(precision), *(emit_kernel(precision, kind) for kind in kinds),
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, ro
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
-from kernels.trace.search import search_kernel
+from kernels.trace.search import row_groups, search_kernel
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
 # below this share of live rays a bounce is worth compacting
@@ -113,9 +113,9 @@ class Bounce:
             "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
             "exact": int(run.exact), "last_bounce": 0,
         }  # fmt: skip
-        search = search_kernel(p)
         self._search = [
-            Command(search, device, {**state, "row": row, "first": int(row == 0)}) for row in range(tables.num_rows)
+            Command(search_kernel(p, size), device, {**state, "row": row, "first": int(row == 0)})
+            for row, size in row_groups(tables.num_rows)
         ]
         self._interact = Command(interact_kernel(p), device, state)
         self._book = Command(book_kernel(p), device, state)
