@@ -259,8 +259,8 @@ def mls_interpolate(
         Made from this very ``points`` tensor; saves building its tree again.
     regularization : "absolute" or "relative"
         "absolute" adds 1e-6 to the diagonal of the normal matrix, whatever the spacing: on clouds of small spacing it
-        flattens slopes. "relative" adds 1e-8 times the squared bandwidth to the slopes' part of the diagonal, which
-        reproduces fields that are linear on the points' span at any scale.
+        flattens slopes. "relative" adds 1e-8 h to the slopes' part of the diagonal, which reproduces fields that are
+        linear on the points' span at any scale; h then has no floor, and an exact hit is one within 1e-12 h.
 
     Returns
     -------

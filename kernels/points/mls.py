@@ -21,7 +21,8 @@ from kernels.points.search import MAX_K
 RIDGES = {"absolute": 0, "relative": 1}
 _RIDGE = wp.constant(wp.float64(1.0e-6))
 _RELATIVE_RIDGE = wp.constant(wp.float64(1.0e-8))
-_EXACT_HIT = wp.constant(wp.float64(1.0e-12))
+_EXACT_HIT = wp.constant(wp.float64(1.0e-12))  # times the squared median distance where the ridge is relative
+_LEAST_BANDWIDTH = wp.constant(wp.float64(1.0e-100))
 _PIVOT_FLOOR = wp.constant(wp.float64(1.0e-14))
 _TINY = wp.constant(wp.float64(1.0e-290))
 _CHANNELS = wp.constant(16)
@@ -90,6 +91,7 @@ def _kernels(dim):
         inverse: matrix
         bandwidth: wp.float64
         hits: int
+        hit_square: wp.float64
         median: vector
         median_square: wp.float64
 
@@ -114,13 +116,17 @@ def _kernels(dim):
         fit = Fit()
         fit.median = basis(x, points, first, indices[row, (k - 1) // 2])
         fit.median_square = square(fit.median)
+        fit.hit_square = _EXACT_HIT
         fit.bandwidth = wp.max(fit.median_square, _EXACT_HIT)
+        if ridge == 1:
+            fit.hit_square = _EXACT_HIT * fit.median_square
+            fit.bandwidth = wp.max(fit.median_square, _LEAST_BANDWIDTH)
         fit.hits = 0
         a = matrix(wp.float64(0.0))
         for j in range(k):
             b = basis(x, points, first, indices[row, j])
             s = square(b)
-            if s <= _EXACT_HIT:
+            if s <= fit.hit_square:
                 fit.hits = fit.hits + 1
             w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
             a = a + wp.outer(b * w, b)
@@ -137,7 +143,7 @@ def _kernels(dim):
         s = square(b)
         c = vector(wp.float64(0.0))
         if fit.hits > 0:
-            if s <= _EXACT_HIT:
+            if s <= fit.hit_square:
                 c[0] = wp.float64(1.0) / wp.float64(fit.hits)
         else:
             w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
@@ -259,7 +265,7 @@ def _kernels(dim):
                 if ridge == 1:
                     for e in range(1, wp.static(parts)):
                         bandwidth_gradient = bandwidth_gradient - _RELATIVE_RIDGE * p[e, e]
-                if fit.median_square > _EXACT_HIT:
+                if fit.median_square >= fit.bandwidth:  # the floor does not move with the query
                     gradient = gradient + fit.median * (wp.float64(2.0) * bandwidth_gradient)
             for c in range(wp.static(dim)):
                 query_gradient[row * wp.static(dim) + c] = wp.float32(gradient[c + 1])

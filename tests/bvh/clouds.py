@@ -54,8 +54,7 @@ def mixed_scales(count, dim, seed=0):
 
 
 CLOUDS = {
-    f.__name__: f
-    for f in (uniform, clustered, collinear, duplicated, lattice, far_away, all_equal, mixed_scales)
+    f.__name__: f for f in (uniform, clustered, collinear, duplicated, lattice, far_away, all_equal, mixed_scales)
 }
 
 

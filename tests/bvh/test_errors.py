@@ -198,8 +198,16 @@ CASES = {
         ValueError,
         r"query branches",
     ),
-    "query branches rank": (lambda: conditional(true_queries=DQ[0], false_queries=DQ[0]), ValueError, r"query branches"),
-    "feature branches": (lambda: conditional(false_features=VAL[..., :2]), ValueError, r"feature branches must share C"),
+    "query branches rank": (
+        lambda: conditional(true_queries=DQ[0], false_queries=DQ[0]),
+        ValueError,
+        r"query branches",
+    ),
+    "feature branches": (
+        lambda: conditional(false_features=VAL[..., :2]),
+        ValueError,
+        r"feature branches must share C",
+    ),
     "conditional geometry": (lambda: conditional(true_geometry=3), TypeError, r"true_geometry"),
     # displaced queries
     "pos rank": (lambda: bvh.query_displaced_knn(POS[0], DQ), ValueError, r"pos.*shape"),
