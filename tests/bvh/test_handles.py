@@ -10,12 +10,39 @@ import torch
 import bvh
 from tests.bvh.clouds import brute_knn, uniform
 
-NAMES = """
-BVH BatchedBVH RaggedBVH BVHHandle BatchedBVHHandle RaggedBVHHandle BVHQuery BatchedBVHQuery FPSResult fps build_bvh
-build_bvh_batched build_bvh_ragged query_knn query_knn_batched query_knn_ragged mls_interpolate bvh_mls_interpolate
-bvh_mls_interpolate_batched bvh_mls_interpolate_batched_heads destroy_bvh query_displaced_knn gather_neighbor_values
-interpolate_displaced RayBVH RayHitResult raytrace conditional_mls_interpolate PointGeometry SUPPORTED_K SUPPORTED_DIMS
-""".split()
+NAMES = [
+    "BVH",
+    "BatchedBVH",
+    "RaggedBVH",
+    "BVHHandle",
+    "BatchedBVHHandle",
+    "RaggedBVHHandle",
+    "BVHQuery",
+    "BatchedBVHQuery",
+    "FPSResult",
+    "fps",
+    "build_bvh",
+    "build_bvh_batched",
+    "build_bvh_ragged",
+    "query_knn",
+    "query_knn_batched",
+    "query_knn_ragged",
+    "mls_interpolate",
+    "bvh_mls_interpolate",
+    "bvh_mls_interpolate_batched",
+    "bvh_mls_interpolate_batched_heads",
+    "destroy_bvh",
+    "query_displaced_knn",
+    "gather_neighbor_values",
+    "interpolate_displaced",
+    "RayBVH",
+    "RayHitResult",
+    "raytrace",
+    "conditional_mls_interpolate",
+    "PointGeometry",
+    "SUPPORTED_K",
+    "SUPPORTED_DIMS",
+]
 
 OFFSETS = torch.tensor([0, 8, 20])
 QUERY_OFFSETS = torch.tensor([0, 1, 3])

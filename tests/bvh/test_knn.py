@@ -1,5 +1,7 @@
 """k-NN against brute force, index by index, on every kind of set."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -290,6 +292,6 @@ def test_property_ragged_equals_single(sizes, seed):
     handle = bvh.build_bvh(points, batch_offsets=torch.tensor(offsets), allow_empty=True)
     query_offsets = torch.arange(0, 3 * len(sizes) + 1, 3)
     indices, _ = bvh.query_knn(handle, queries, 8, query_offsets=query_offsets, pad=True)
-    for i, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for i, (start, stop) in enumerate(pairwise(offsets)):
         want, _ = brute_knn(points[start:stop], queries[3 * i : 3 * i + 3], min(8, stop - start))
         assert torch.equal(indices[3 * i : 3 * i + 3, : stop - start], want)
