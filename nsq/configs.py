@@ -67,11 +67,6 @@ def check_pixels(detector: Any) -> None:
     check_flag(detector.absorb, "absorb")
 
 
-def _reject_lumens(total_flux_lumens: Any) -> None:
-    if total_flux_lumens is not None:
-        raise NotImplementedError("total_flux_lumens: photometric units are not supported yet; use total_flux in W")
-
-
 @dataclass(frozen=True, eq=False)
 class PointSourceConfig:
     """A point that emits uniformly into a cone about local +z.
@@ -79,7 +74,7 @@ class PointSourceConfig:
     Args:
         spectrum: the lines it emits.
         total_flux: W, >= 0. Differentiable.
-        total_flux_lumens: None; photometric units are not supported yet.
+        total_flux_lumens: lm, >= 0, in place of ``total_flux``; photopic. Differentiable.
         half_angle_deg: of the cone, 0 < angle <= 180; 90 is a hemisphere, 180 a sphere. Differentiable.
         medium: where its rays start, a glass name or an NSQMaterial; None is vacuum.
     """
@@ -92,7 +87,7 @@ class PointSourceConfig:
 
     def __post_init__(self) -> None:
         check_emission(self.spectrum, self.total_flux, self.medium)
-        _reject_lumens(self.total_flux_lumens)
+        check_number(self.total_flux_lumens, "total_flux_lumens", nonnegative=True, none_ok=True)
         check_half_angle(self.half_angle_deg)
 
 
@@ -118,7 +113,7 @@ class CollimatedSourceConfig:
 
     def __post_init__(self) -> None:
         check_emission(self.spectrum, self.total_flux, self.medium)
-        _reject_lumens(self.total_flux_lumens)
+        check_number(self.total_flux_lumens, "total_flux_lumens", nonnegative=True, none_ok=True)
         check_number(self.aperture_radius, "aperture_radius", positive=True)
         check_profile(self.profile, self.gaussian_sigma)
 
@@ -146,7 +141,7 @@ class ExtendedSourceConfig:
 
     def __post_init__(self) -> None:
         check_emission(self.spectrum, self.total_flux, self.medium)
-        _reject_lumens(self.total_flux_lumens)
+        check_number(self.total_flux_lumens, "total_flux_lumens", nonnegative=True, none_ok=True)
         check_number(self.width, "width", positive=True)
         check_number(self.height, "height", positive=True)
         check_number(self.aperture_radius, "aperture_radius", positive=True, none_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from .configs import (
 )
 from .coordinates import CoordinateSystem
 from .materials import NSQMaterial, as_material
-from .numbers import Number, check_number
+from .numbers import Number, check_number, to_float
+from .photometry import lumens_to_watts
 from .spectrum import Spectrum
 
 
@@ -126,10 +128,23 @@ _SOURCES = {
 
 
 def build_source(cs: CoordinateSystem, config: Any, name: str = "") -> BaseNSQSource:
-    """The source that ``config`` describes, in the frame ``cs``. Raises TypeError for any other config."""
+    """The source that ``config`` describes, in the frame ``cs``.
+
+    Raises TypeError for any other config, ValueError for a flux in lumens of a spectrum that nobody sees; warns where a
+    flux in lumens sets aside one in W.
+    """
     if type(config) not in _SOURCES:
         known = ", ".join(kind.__name__ for kind in _SOURCES)
         raise TypeError(f"config got {type(config).__name__}; a source takes one of {known}")
     source, shape = _SOURCES[type(config)]
-    fields = ("spectrum", "total_flux", *shape, "medium")
-    return source(cs, name=name, **{field: getattr(config, field) for field in fields})
+    arguments = {field: getattr(config, field) for field in ("spectrum", "total_flux", *shape, "medium")}
+    if config.total_flux_lumens is not None:
+        if to_float(config.total_flux) != 1.0:
+            warnings.warn(
+                f"source {name!r}: total_flux_lumens={to_float(config.total_flux_lumens):g} lm is taken, and"
+                f" total_flux={to_float(config.total_flux):g} W is not used; give one of them",
+                UserWarning,
+                stacklevel=3,
+            )
+        arguments["total_flux"] = lumens_to_watts(config.total_flux_lumens, config.spectrum)
+    return source(cs, name=name, **arguments)

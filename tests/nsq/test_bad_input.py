@@ -152,7 +152,7 @@ CASES = [
     (beam, {"total_flux": NAN}, ValueError, ["total_flux", "nan"]),
     (beam, {"total_flux": torch.ones(1)}, ValueError, ["total_flux", "shape (1,)"]),
     (beam, {"total_flux": FLOAT16}, TypeError, ["total_flux", "float16"]),
-    (beam, {"total_flux_lumens": 100.0}, NotImplementedError, ["total_flux_lumens", "not supported yet"]),
+    (beam, {"total_flux_lumens": -1.0}, ValueError, ["total_flux_lumens", "-1.0", ">= 0"]),
     (beam, {"aperture_radius": -1.0}, ValueError, ["aperture_radius", "-1.0", "> 0"]),
     (beam, {"profile": "gausian"}, ValueError, ["profile", "'gausian'", "Did you mean 'gaussian'?"]),
     (beam, {"profile": None}, TypeError, ["profile", "None"]),
