@@ -1,0 +1,102 @@
+"""Rays, one by one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..numbers import to_float
+from .common import as_numpy, axes, label, load_npz, save_npz
+
+_RAY_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "wavelength", "ray_id")
+
+
+class RayDatabase:
+    """The rays that reached a ray database detector, in world coordinates.
+
+    Args:
+        name: the detector's name.
+        x, y, z: (n,) float64 tensors, where each ray met the detector, mm.
+        L, M, N: (n,) float64 tensors, its direction cosines on arrival.
+        flux: (n,) float64 tensor, W. wavelength: (n,) float64 tensor, µm.
+        ray_id: (n,) int64 tensor.
+        num_rays_hit: rays read, which may be more than were kept; n if None.
+        total_flux: flux of all rays read, 0-d tensor, W; that of the rays kept if None.
+
+    All are attributes of these names; the float tensors are attached to the scene.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        z: torch.Tensor,
+        L: torch.Tensor,
+        M: torch.Tensor,
+        N: torch.Tensor,
+        flux: torch.Tensor,
+        wavelength: torch.Tensor,
+        ray_id: torch.Tensor,
+        num_rays_hit: int | None = None,
+        total_flux: torch.Tensor | None = None,
+    ) -> None:
+        columns = dict(zip(_RAY_COLUMNS, (x, y, z, L, M, N, flux, wavelength, ray_id), strict=True))
+        for column, values in columns.items():
+            if values.shape != ray_id.shape or values.dim() != 1:
+                raise ValueError(f"{column} got shape {tuple(values.shape)}; it takes {tuple(ray_id.shape[:1])}")
+        self.name = name
+        self.x, self.y, self.z = x, y, z
+        self.L, self.M, self.N = L, M, N
+        self.flux, self.wavelength, self.ray_id = flux, wavelength, ray_id
+        self.num_rays_hit = self.num_rays if num_rays_hit is None else int(num_rays_hit)
+        self.total_flux = flux.sum() if total_flux is None else total_flux
+
+    @property
+    def num_rays(self) -> int:
+        """Rays kept."""
+        return int(self.ray_id.shape[0])
+
+    @property
+    def total_flux_float(self) -> float:
+        return to_float(self.total_flux)
+
+    def to_numpy(self) -> dict[str, np.ndarray]:
+        """Every column as a detached array, by name."""
+        return {column: as_numpy(getattr(self, column)) for column in _RAY_COLUMNS}
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Spot diagram: y against x in world coordinates, coloured by wavelength. ``kwargs`` go to ``scatter``."""
+        ax = axes(ax)
+        rays = self.to_numpy()
+        options = {"s": 2.0, "linewidths": 0.0, "cmap": "turbo", **kwargs}
+        spots = ax.scatter(rays["x"], rays["y"], c=rays["wavelength"], **options)
+        ax.figure.colorbar(spots, ax=ax, label="wavelength (µm)")
+        ax.set_aspect("equal", adjustable="datalim")
+        label(ax, self.name)
+        return ax
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the rays to an .npz file, all of them or nothing, and return its path. The graph is not saved."""
+        extra = {"name": self.name, "num_rays_hit": self.num_rays_hit, "total_flux": as_numpy(self.total_flux)}
+        return save_npz(path, {"kind": "RayDatabase", **self.to_numpy(), **extra})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RayDatabase:
+        """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
+        arrays = load_npz(path, "RayDatabase")
+        columns = {column: torch.from_numpy(arrays[column]) for column in _RAY_COLUMNS}
+        return cls(
+            name=arrays["name"].item(),
+            num_rays_hit=arrays["num_rays_hit"].item(),
+            total_flux=torch.tensor(arrays["total_flux"]),
+            **columns,
+        )
+
+    def __repr__(self) -> str:
+        return f"RayDatabase({self.name!r}, {self.num_rays} rays, {self.total_flux_float:.6g} W)"

@@ -1,0 +1,83 @@
+"""The ledger of a trace and the results of its detectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..numbers import to_float
+
+
+@dataclass(repr=False)
+class SimulationResult:
+    """The outcome of a trace. Plain Python numbers, but for the results of the detectors; fluxes in W.
+
+    Attributes:
+        detectors: results by detector name, in order of registration.
+        num_rays_total: rays traced.
+        num_rays_absorbed: rays that ended at absorbing surfaces; num_rays_escaped: at nothing;
+            num_rays_flux_killed: in Russian roulette; num_rays_depth_killed: at ``max_depth``.
+        total_flux_in: of all sources.
+        total_flux_detected: read by all detectors; total_flux_tapped: of it, by those that let rays pass.
+        total_flux_absorbed: taken by absorbing surfaces; total_flux_coating: lost in mirrors and coatings;
+            total_flux_bulk_absorbed: lost inside media; total_flux_escaped: carried away by rays that meet nothing.
+        total_flux_lost: given up at ``max_depth`` and in roulette.
+        trace_time_sec: wall-clock time.
+        ray_paths: None.
+    """
+
+    detectors: dict[str, Any] = field(default_factory=dict)
+    num_rays_total: int = 0
+    num_rays_absorbed: int = 0
+    num_rays_escaped: int = 0
+    num_rays_flux_killed: int = 0
+    num_rays_depth_killed: int = 0
+    total_flux_in: float = 0.0
+    total_flux_detected: float = 0.0
+    total_flux_tapped: float = 0.0
+    total_flux_absorbed: float = 0.0
+    total_flux_coating: float = 0.0
+    total_flux_bulk_absorbed: float = 0.0
+    total_flux_escaped: float = 0.0
+    total_flux_lost: float = 0.0
+    trace_time_sec: float = 0.0
+    ray_paths: None = None
+
+    @property
+    def flux_conservation_error(self) -> float:
+        """|in - (detected - tapped) - absorbed - coating - bulk - escaped - lost| / in; 0 for no flux at all."""
+        if self.total_flux_in == 0.0:
+            return 0.0
+        out = self.total_flux_detected - self.total_flux_tapped
+        out += self.total_flux_absorbed + self.total_flux_coating + self.total_flux_bulk_absorbed
+        out += self.total_flux_escaped + self.total_flux_lost
+        return abs(self.total_flux_in - out) / self.total_flux_in
+
+    def report(self) -> str:
+        """The ledger as a short table."""
+        killed = self.num_rays_depth_killed + self.num_rays_flux_killed
+        rows = (
+            ("in", self.total_flux_in, self.num_rays_total),
+            ("detected", self.total_flux_detected, None),
+            ("  of which tapped", self.total_flux_tapped, None),
+            ("absorbed by surfaces", self.total_flux_absorbed, self.num_rays_absorbed),
+            ("lost in mirrors and coatings", self.total_flux_coating, None),
+            ("absorbed in media", self.total_flux_bulk_absorbed, None),
+            ("escaped", self.total_flux_escaped, self.num_rays_escaped),
+            ("lost to depth and roulette", self.total_flux_lost, killed),
+        )
+        lines = [f"{'flux':<30}{'W':>14}{'share':>10}{'rays':>12}"]
+        for label, flux, rays in rows:
+            share = flux / self.total_flux_in if self.total_flux_in else 0.0
+            lines.append(f"{label:<30}{flux:>14.6g}{share:>10.4%}{'' if rays is None else rays:>12}".rstrip())
+        lines.append(f"flux conservation error {self.flux_conservation_error:.2e}")
+        for name, detector in self.detectors.items():
+            lines.append(f"detector {name}: {to_float(detector.total_flux):.6g} W, {detector.num_rays_hit} rays")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"SimulationResult({self.num_rays_total} rays, detectors={list(self.detectors)},"
+            f" {self.total_flux_detected:.6g} of {self.total_flux_in:.6g} W detected,"
+            f" flux_conservation_error={self.flux_conservation_error:.1e}, {self.trace_time_sec:.3g} s)"
+        )
