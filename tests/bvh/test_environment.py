@@ -194,7 +194,7 @@ def test_inference_mode():
 
 def test_no_grad_and_inputs_that_require_grad():
     points, queries = torch.rand(50, 3, requires_grad=True), torch.rand(9, 3, requires_grad=True)
-    indices, squared = bvh.query_knn(bvh.build_bvh(points), queries, 4)
+    _, squared = bvh.query_knn(bvh.build_bvh(points), queries, 4)
     assert not squared.requires_grad
     with torch.no_grad():
         value = bvh.mls_interpolate(points, queries, torch.rand(50, 1, requires_grad=True), 4)
