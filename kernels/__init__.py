@@ -12,9 +12,10 @@ def all_modules():
     from kernels import rng, sources
     from kernels.precision import REALS
     from kernels.trace import probe
-    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of
+    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of, scatter_kernels
 
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
     for precision in REALS:
         kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
+        kernels += scatter_kernels(precision, backward=True)
     return modules_of(kernels)

@@ -75,7 +75,9 @@ class TorchBackend:
             check_choice(precision, "precision", PRECISIONS)
         check_flag(progress, "progress")
         if record_paths is not False:
-            raise NotImplementedError(f"record_paths got {record_paths!r}; recording is not supported yet, it takes False")
+            raise NotImplementedError(
+                f"record_paths got {record_paths!r}; recording is not supported yet, it takes False"
+            )
         scene.validate()
         ir = lower(scene, num_rays, self.device or _device_of(scene))
         policy = scene.sampling_policy
@@ -116,7 +118,9 @@ def check_device(device: Any) -> str | None:
     if device is None:
         return None
     if not isinstance(device, str | torch.device):
-        raise TypeError(f"device got {device!r} of type {type(device).__name__}; it takes a name such as 'cuda:0' or None")
+        raise TypeError(
+            f"device got {device!r} of type {type(device).__name__}; it takes a name such as 'cuda:0' or None"
+        )
     try:
         known = torch.device(device)
     except RuntimeError as error:
@@ -159,7 +163,7 @@ def assemble(scene: NSQScene, ir: SceneIR, options: engine.Options) -> Simulatio
             offset += size
         else:
             chosen = _rows_to_keep(outcome, place, detector)
-            columns = dict(zip(("x", "y", "z", "L", "M", "N", "flux"), states[:, chosen].unbind(0), strict=True))
+            columns = dict(zip(("x", "y", "z", "L", "M", "N", "flux"), states[:7, chosen].unbind(0), strict=True))
             wavelength = lines[torch.as_tensor(outcome.lines, device=lines.device)[chosen].long()]
             ids = torch.as_tensor(outcome.ids, device=maps.device)[chosen]
             detectors[name] = RayDatabase(**columns, wavelength=wavelength, ray_id=ids, **shared)

@@ -88,7 +88,7 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device)
+        load_modules(tables.precision, tables.device, scatters=tables.scatters)
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -150,7 +150,8 @@ class Trace:
     ) -> list[np.ndarray]:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, {source.kind for source in self.run.sources})
+        kinds = {source.kind for source in self.run.sources}
+        load_modules(tables.precision, tables.device, kinds, scatters=tables.scatters)
         batches, capacity, threads = self._batches(tables.device)
         upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}
@@ -184,15 +185,16 @@ class Trace:
         self._ray_fluxes = floats["source_numbers"].reshape(-1, at.NUM_SOURCE)[:, at.SOURCE_FLUX]
         floats |= {
             "domain": ir.domain, "attenuation": 4.0e3 * math.pi / ir.wavelengths,
-            "detector_sigmas": ir.detector_sigmas,
+            "detector_sigmas": ir.detector_sigmas, "lobes": ir.lobes,
         }  # fmt: skip
         integers = {
             "rows": ir.rows, "detector_ints": ir.detector_ints, "cumulative": ir.cumulative,
-            "source_lines": ir.source_lines,
+            "source_lines": ir.source_lines, "planes": ir.planes,
         }  # fmt: skip
         return Tables.build(
             self.options.precision, _warp_device(self.options.device), floats, integers, num_rows=ir.num_rows,
             first_detector=ir.first_detector, num_lines=len(ir.wavelengths), map_size=ir.map_size,
+            scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
         )  # fmt: skip
 
     def _batches(self, device: Any) -> tuple[list[tuple[int, int]], int, int]:
@@ -273,7 +275,7 @@ class _Progress:
 
 
 class TraceFunction(torch.autograd.Function):
-    """Scene tables in; map cells (W), detectors' total flux (W) and ray table columns (7, rows) out."""
+    """Scene tables in; map cells (W), detectors' total flux (W) and ray table columns (8, rows) out."""
 
     @staticmethod
     def forward(ctx: Any, trace: Trace, sink: list, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -9,13 +9,15 @@ import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
+from kernels import bsdfs
 from kernels import rng as keyed
 from kernels.trace import probe
 
 from .components import SurfaceComponent
 from .coordinates import CoordinateSystem
-from .lower import lower_source, lower_surfaces
+from .lower import lobe_table, lower_source, lower_surfaces
 from .materials import VACUUM
+from .numbers import to_float
 from .rays import NSQRayBundle
 from .rng import NSQRng
 
@@ -41,7 +43,7 @@ class _Locate(torch.autograd.Function):
 
 
 class _Emit(torch.autograd.Function):
-    """Floats (7, n) of a source's rays from its numbers (17,)."""
+    """Floats (8, n) of a source's rays from its numbers (17,)."""
 
     @staticmethod
     def forward(ctx: Any, numbers: torch.Tensor, ids: Any, init: int, kind: int, spectrum: Any, sink: list) -> Any:
@@ -146,17 +148,39 @@ def generate(source: Any, ray_id: Any, rng: NSQRng) -> NSQRayBundle:
     kind, numbers = lower_source(source, max(1, len(ids)))
     init = keyed.mix(rng.seed & ((1 << 64) - 1))
     spectrum, sink = source.spectrum, []
-    floats = _Emit.apply(
-        numbers, ids, init, kind, (spectrum.cumulative, np.arange(len(spectrum.wavelengths))), sink
-    )
+    floats = _Emit.apply(numbers, ids, init, kind, (spectrum.cumulative, np.arange(len(spectrum.wavelengths))), sink)
     wavelength = np.asarray(spectrum.wavelengths)[sink[0]]
     medium = source.medium or VACUUM
-    lines = torch.as_tensor(np.asarray(spectrum.wavelengths), dtype=torch.float64)
+    lines = torch.tensor(spectrum.wavelengths.tolist(), dtype=torch.float64)
     index, extinction = (table[torch.as_tensor(sink[0]).long()] for table in medium.index_table(lines))
     if not floats.requires_grad:
         floats = floats.numpy()
     if not index.requires_grad and not extinction.requires_grad:
         index, extinction = index.numpy(), extinction.numpy()
     return NSQRayBundle(
-        *floats, wavelength=wavelength, n_current=index, k_current=extinction, ray_id=ids.astype(np.int64)
+        *floats[:7], wavelength=wavelength, n_current=index, k_current=extinction, ray_id=ids.astype(np.int64)
     )
+
+
+def scatter(bsdf: Any, incident: Any, normals: Any, rng: NSQRng | None, ray_id: Any, bounce: Any) -> tuple[Any, ...]:
+    """Directions (n, 3), weights (n,) and whether rays are transmitted (n,) that a scatter lobe gives rays.
+
+    ``incident`` and ``normals`` are (n, 3) unit vectors, the normals facing the rays; ``ray_id`` and ``bounce`` are (n,)
+    integers, or None for a lobe that draws nothing. Directions are arrays; weights are a tensor where the lobe's
+    reflectance requires a gradient.
+    """
+    d, n = (np.asarray(torch.as_tensor(v).detach(), dtype=np.float64) for v in (incident, normals))
+    count = len(d)
+    ids = np.arange(count) if ray_id is None else np.broadcast_to(np.asarray(ray_id), (count,))
+    steps = np.zeros(count, dtype=np.int64) if bounce is None else np.broadcast_to(np.asarray(bounce), (count,))
+    distinct, where = np.unique(steps, return_inverse=True)
+    jumps = np.array([keyed.jump(int(s)) for s in distinct], dtype=np.uint64).reshape(-1, 2)[where].T
+    share, behind = bsdf.numbers()
+    init = keyed.mix((0 if rng is None else rng.seed) & ((1 << 64) - 1))
+    code = bsdfs.NAMES.index(bsdf.ROW)
+    directions, weights, transmitted = probe.sample_lobe(
+        code, 1.0, to_float(behind), lobe_table(bsdf), d, n, init, ids, jumps
+    )
+    if isinstance(share, torch.Tensor) and share.requires_grad:
+        return directions, torch.as_tensor(weights) * share, transmitted
+    return directions, weights * to_float(share), transmitted

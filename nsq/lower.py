@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from kernels import bsdfs
+from kernels import detectors as detector_rows
 from kernels import sources as source_rows
 from kernels.trace import layout as at
 from kernels.trace.tables import SourceRun
@@ -39,6 +41,7 @@ class SceneTensors:
         reflectance, transmittance: (rows, W), of mirrors and coatings.
         detector_numbers: (detectors, 11), origin, x axis, y axis, width, height.
         source_numbers: (sources, 17), rotation, origin, flux of a ray, shape.
+        shares: (rows, 3), share of flux scattered, reflectance of the lobe, probability that a lobe lies behind.
     """
 
     numbers: torch.Tensor
@@ -48,6 +51,7 @@ class SceneTensors:
     transmittance: torch.Tensor
     detector_numbers: torch.Tensor
     source_numbers: torch.Tensor
+    shares: torch.Tensor
 
     def as_tuple(self) -> tuple[torch.Tensor, ...]:
         return tuple(getattr(self, f.name) for f in fields(self))
@@ -64,22 +68,27 @@ class SceneIR:
     Attributes:
         tensors: the differentiable tables.
         domain: (rows, 15) array, the other two axes and the limits of every surface.
-        rows: (rows, 3) integers, what happens at a surface and its two media.
-        detector_ints: (detectors, 5) integers; detector_sigmas: (detectors,).
+        rows: (rows, 5) integers, what happens at a surface, its two media, its scatter lobe and where its table begins.
+        lobes: tables of scatter lobes, one after another.
+        detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
+        planes: (detectors, W), the plane of pixels that a spectral line belongs to.
         wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
-        flux_in: total flux, W. eps: least distance to a surface that the ray does not start on, mm, by precision.
+        map_sizes: (detectors,), cells of each map. flux_in: total flux, W. eps: least distance to a surface that the ray does not start on, mm, by precision.
         surface_names, detector_names: in order of the rows.
     """
 
     tensors: SceneTensors
     domain: np.ndarray
     rows: np.ndarray
+    lobes: np.ndarray
     detector_ints: np.ndarray
     detector_sigmas: np.ndarray
+    planes: np.ndarray
     wavelengths: np.ndarray
     sources: tuple[SourceRun, ...]
     cumulative: np.ndarray
     source_lines: np.ndarray
+    map_sizes: np.ndarray
     flux_in: float
     eps: dict[str, float]
     surface_names: tuple[str, ...]
@@ -96,8 +105,7 @@ class SceneIR:
     @property
     def map_size(self) -> int:
         """Cells of all maps together."""
-        ints = self.detector_ints
-        return int((ints[:, at.PIXELS_X] * ints[:, at.PIXELS_Y])[ints[:, at.SPLAT] != at.RECORD].sum())
+        return int(self.map_sizes.sum())
 
 
 def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
@@ -108,8 +116,9 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     media = _Media(lines)
     for source in sources:
         media.number_of(source.medium)
+    lobes = _Lobes()
     rows = np.array(
-        [_surface_row(s, media) for s in surfaces] + [_detector_row(d) for d in detectors], dtype=np.int64
+        [_surface_row(s, media, lobes) for s in surfaces] + [_detector_row(d) for d in detectors], dtype=np.int64
     ).reshape(-1, at.NUM_ROW_INTS)
     posed = [*surfaces, *detectors]
     rotation, origin = lower_frames([item.cs for item in [*posed, *sources]], device)
@@ -119,20 +128,24 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     numbers = torch.cat([place, turn[:, :, 2], coefficients], dim=1)
     index, extinction = media.tables()
     reflectance, transmittance = _share_tables(posed, lines)
-    detector_ints, sigmas = _detector_ints(detectors)
+    detector_ints, sigmas, sizes, planes = _detector_ints(detectors, wavelengths)
     detector_numbers = _detector_numbers(detectors, turn[len(surfaces) :], place[len(surfaces) :])
     runs, source_numbers, cumulative, source_lines = _sources(
         sources, rotation[len(posed) :], origin[len(posed) :], num_rays, wavelengths, media
     )
     tensors = SceneTensors(
-        numbers, index, extinction, reflectance, transmittance, detector_numbers, source_numbers
-    )
+        numbers, index, extinction, reflectance, transmittance, detector_numbers, source_numbers,
+        _shares(posed, device),
+    )  # fmt: skip
     return SceneIR(
         tensors=tensors,
         domain=_domain(turn, limits),
         rows=rows,
+        lobes=lobes.table(),
         detector_ints=detector_ints,
         detector_sigmas=sigmas,
+        planes=planes,
+        map_sizes=sizes,
         wavelengths=wavelengths,
         sources=runs,
         cumulative=cumulative,
@@ -185,13 +198,54 @@ class _Media:
 _KINDS = {"refract": at.REFRACT, "reflect": at.MIRROR, "absorb": at.ABSORBER}
 
 
-def _surface_row(surface: Any, media: _Media) -> tuple[int, int, int]:
+class _Lobes:
+    """Tables of scatter lobes, each once."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, int] = {}
+        self._parts: list[np.ndarray] = []
+        self._size = 0
+
+    def code_and_start(self, bsdf: Any) -> tuple[int, int]:
+        if bsdf is None:
+            return -1, 0
+        row = getattr(bsdf, "ROW", None)
+        if row not in bsdfs.NAMES:
+            raise TypeError(f"bsdf got {type(bsdf).__name__}; it takes a scatter lobe such as LambertianBSDF")
+        if id(bsdf) not in self._starts:
+            part = lobe_table(bsdf)
+            self._starts[id(bsdf)] = self._size
+            self._parts.append(part)
+            self._size += len(part)
+        return bsdfs.NAMES.index(row), self._starts[id(bsdf)]
+
+    def table(self) -> np.ndarray:
+        return np.concatenate(self._parts) if self._parts else np.zeros(0)
+
+
+def lobe_table(bsdf: Any) -> np.ndarray:
+    """A lobe's table as the device reads it; a radial one says how many entries it has."""
+    table = np.asarray(bsdf.table(), dtype=np.float64)
+    return np.concatenate([table[:1], [len(table) - 1.0], table[1:]]) if bsdf.ROW == "radial" else table
+
+
+def _surface_row(surface: Any, media: _Media, lobes: _Lobes) -> tuple[int, ...]:
     kind = at.COATED if surface.coating is not None else _KINDS[surface.kind]
-    return kind, media.number_of(surface.material_front), media.number_of(surface.material_back)
+    sides = media.number_of(surface.material_front), media.number_of(surface.material_back)
+    return kind, *sides, *lobes.code_and_start(surface.bsdf)
 
 
-def _detector_row(detector: Any) -> tuple[int, int, int]:
-    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0
+def _detector_row(detector: Any) -> tuple[int, ...]:
+    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0
+
+
+def _shares(posed: list[Any], device: Any) -> torch.Tensor:
+    """Scattered share, reflectance and probability behind (rows, 3), attached."""
+    values: list[Any] = []
+    for item in posed:
+        bsdf = getattr(item, "bsdf", None)
+        values += (0.0, 1.0, 0.0) if bsdf is None else (item.scatter_fraction, *bsdf.numbers())
+    return stack(values, device).reshape(-1, at.NUM_SCATTER)
 
 
 def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -261,33 +315,55 @@ def _share_tables(posed: list[Any], lines: torch.Tensor) -> tuple[torch.Tensor, 
 _SPLATS = {"hard": at.HARD, "bilinear": at.BILINEAR, "gaussian": at.GAUSSIAN}
 
 
-def _detector_ints(detectors: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    ints, sigmas, offset = [], [], 0
+def _grid(detector: Any) -> tuple[int, int, int, int]:
+    """(pixels in x, pixels in y, planes, what pixels are) of a detector; no pixels for one that keeps rays."""
+    if hasattr(detector, "num_bins_theta"):
+        return detector.num_bins_phi, detector.num_bins_theta, 1, detector_rows.FAR_FIELD
+    if not hasattr(detector, "num_pixels_x"):
+        return 0, 0, 0, detector_rows.PLANE
+    bins = getattr(detector, "wavelength_bins", None)
+    depth = 1 if bins is None else len(bins) - 1
+    return detector.num_pixels_x, detector.num_pixels_y, depth, detector_rows.PLANE
+
+
+def _detector_ints(detectors: list[Any], wavelengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Integers (detectors, 7), sigmas, cells of each map, and the plane of each line (detectors, W)."""
+    ints, sigmas, sizes, planes = [], [], [], []
     for detector in detectors:
-        sigma = 0.0
-        if not hasattr(detector, "splat"):
-            row = (0, 0, at.RECORD, 0, 0)
-        else:
-            sigma = to_float(detector.splat_sigma)
-            splat = _SPLATS[detector.splat]
-            if splat == at.GAUSSIAN and sigma <= 0.0:
-                splat = at.HARD
-            reach = max(1, math.ceil(3.0 * sigma))
-            row = (detector.num_pixels_x, detector.num_pixels_y, splat, offset, reach)
-            offset += detector.num_pixels_x * detector.num_pixels_y
-            if isinstance(detector.splat_sigma, torch.Tensor) and detector.splat_sigma.requires_grad:
-                raise ValueError(
-                    f"splat_sigma of detector {detector.name!r} requires a gradient; it takes a number without one,"
-                    " because the width of a splat is not differentiated"
-                )
-        ints.append(row)
+        nx, ny, depth, reads = _grid(detector)
+        splat, sigma = at.RECORD, 1.0
+        if nx:
+            splat, sigma = _SPLATS[detector.splat], _sigma_of(detector)
+            splat = at.HARD if splat == at.GAUSSIAN and sigma <= 0.0 else splat
+        reach = max(1, math.ceil(3.0 * sigma))
+        wraps = int(reads == detector_rows.FAR_FIELD)
+        ints.append((nx, ny, splat, sum(sizes), reach, reads, wraps))
+        sizes.append(nx * ny * depth)
         sigmas.append(sigma if sigma > 0.0 else 1.0)
-    return np.array(ints, dtype=np.int32).reshape(-1, at.NUM_DETECTOR_INTS), np.array(sigmas)
+        planes.append(detector.bins_of(wavelengths) if depth > 1 else np.zeros(len(wavelengths), dtype=np.int64))
+    table = np.array(ints, dtype=np.int32).reshape(-1, at.NUM_DETECTOR_INTS)
+    return table, np.array(sigmas), np.array(sizes, dtype=np.int64), np.array(planes, dtype=np.int32)
+
+
+def _sigma_of(detector: Any) -> float:
+    sigma = getattr(detector, "splat_sigma", 0.0)
+    if isinstance(sigma, torch.Tensor) and sigma.requires_grad:
+        raise ValueError(
+            f"splat_sigma of detector {detector.name!r} requires a gradient; it takes a number without one, because the"
+            " width of a splat is not differentiated"
+        )
+    return to_float(sigma)
+
+
+def _ranges(detector: Any) -> tuple[Any, Any]:
+    """What the pixels span: lengths in mm, or degrees of azimuth and polar angle."""
+    if hasattr(detector, "theta_max_deg"):
+        return 360.0, detector.theta_max_deg
+    return getattr(detector, "width", 1.0), getattr(detector, "height", 1.0)
 
 
 def _detector_numbers(detectors: list[Any], turn: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    sizes = [v for d in detectors for v in (getattr(d, "width", 1.0), getattr(d, "height", 1.0))]
-    size = stack(sizes, place.device).reshape(-1, 2)
+    size = stack([v for d in detectors for v in _ranges(d)], place.device).reshape(-1, 2)
     return torch.cat([place, turn[:, :, 0], turn[:, :, 1], size], dim=1)
 
 

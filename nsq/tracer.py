@@ -22,7 +22,9 @@ class NSQTracer:
         if backend is None:
             backend = TorchBackend()
         if not callable(getattr(backend, "trace", None)):
-            raise TypeError(f"backend got {backend!r} of type {type(backend).__name__}; it takes a TorchBackend or None")
+            raise TypeError(
+                f"backend got {backend!r} of type {type(backend).__name__}; it takes a TorchBackend or None"
+            )
         self.scene = scene
         self.backend = backend
 

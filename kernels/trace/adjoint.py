@@ -7,10 +7,11 @@ import warp as wp
 
 from kernels.precision import REALS
 from kernels.trace import layout as at
-from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, scatter_kernel
+from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, uncompact_kernel
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
+from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed
 
 # rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
@@ -21,7 +22,7 @@ _GPU_STRETCH = 256
 class Loss:
     """Derivatives of a loss to the map cells, to the detectors' total flux, and to rows of the ray tables.
 
-    ``keys`` names those rows by `record_key`, ascending; ``rows`` is (7, number of keys).
+    ``keys`` names those rows by `record_key`, ascending; ``rows`` is (columns of a state, number of keys).
     """
 
     maps: wp.array
@@ -53,6 +54,7 @@ class Gradients:
     transmittance: np.ndarray
     detector_numbers: np.ndarray
     source_numbers: np.ndarray
+    shares: np.ndarray
 
     def __add__(self, other):
         return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -85,6 +87,11 @@ class Adjoint:
         self._sums = {name: zeros(getattr(tables, name).size, wp.float64) for name in tabled}
         self._detector_sum = np.zeros(tables.detector_numbers.size)
         self._source_sum = np.zeros((max(1, len(run.sources)), at.NUM_SOURCE))
+        self._share_sum, self._scatter_sum = np.zeros(tables.shares.size), np.zeros(tables.numbers.size)
+        if tables.scatters:
+            self._scattered = zeros(at.NUM_SCATTERED * capacity)
+            self._scattered_out = zeros(at.NUM_SCATTERED * capacity)
+            self._shares, self._scatter_numbers = zeros(tables.shares.size), zeros(tables.numbers.size)
         self._launches = {}
 
     def add(self, record):
@@ -95,27 +102,37 @@ class Adjoint:
             launch = self._launches_of(record.stages[bounce])
             self._after.zero_()
             if bounce < last:
-                launch["scatter"].run(step.live)
+                launch["uncompact"].run(step.live)
             if step.rouletted:
                 launch["scale"].run(step.count)
-                # roulette changed the state after the bounce in place: get it back
+            if step.rouletted or self._tables.scatters:
+                # roulette and scatter changed the state after the interaction in place: get it back
                 step.bounce.interact(step.count, record.start, bounce)
             launch["readout"].run(step.count)
             if step.recorded:
                 self._seed_ray_tables(record, bounce)
+            if self._tables.scatters:
+                launch["take"].run(step.count)
+                launch["scatter"].run(step.count, keyed(record.start, bounce))
             launch["interact"].run(step.count, keyed(record.start, bounce))
             stretches = 1 if self._tables.device.is_cpu else -(-step.count // _GPU_STRETCH)
             launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
         self._add_births(record)
-        self._detector_sum += self._detectors.numpy()
-        self._detectors.zero_()
+        small = [(self._detector_sum, self._detectors)]
+        if self._tables.scatters:
+            small += [(self._share_sum, self._shares), (self._scatter_sum, self._scatter_numbers)]
+        for total, gradient in small:
+            total += gradient.numpy()
+            gradient.zero_()
 
     def gradients(self):
         """The gradients added up so far."""
         sums = {name: array.numpy().copy() for name, array in self._sums.items()}
+        sums["numbers"] += self._scatter_sum
         return Gradients(
-            **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy()
-        )
+            **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy(),
+            shares=self._share_sum.copy(),
+        )  # fmt: skip
 
     def _launches_of(self, stage):
         """The adjoint launches of a stage, recorded once for a stage that is used again and again."""
@@ -137,7 +154,7 @@ class Adjoint:
         }  # fmt: skip
         reading = {
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,
-            "sigmas": t.detector_sigmas, "weights": self._loss.maps, "total_weights": self._loss.totals,
+            "planes": t.planes, "sigmas": t.detector_sigmas, "weights": self._loss.maps, "total_weights": self._loss.totals,
             "first_detector": t.first_detector, "value": self._value, "n": self._capacity,
         }  # fmt: skip
         launches = {
@@ -152,14 +169,25 @@ class Adjoint:
             "reduce": Command(
                 reduce_kernel(p), device, {**names, **self._sums, "count": 0, "stretches": 1, **self._wanted}
             ),
-            "scatter": Command(
-                scatter_kernel(p), device,
+            "uncompact": Command(
+                uncompact_kernel(p), device,
                 {"gradients": self._before, "kept": stage.kept, "gradients_out": self._after, "n": n},
             ),
             "scale": Command(
                 scale_kernel(p), device, {"gradients": self._after, "boost": stage.boost, "n": n}
             ),
         }  # fmt: skip
+        if t.scatters:
+            scattering = {**names, "before": stage.before.floats, "floats": stage.after.floats, "shares": t.shares,
+                          "lobes": t.lobes, "scattered": self._scattered_out}  # fmt: skip
+            launches["scatter"] = Command(
+                scatter_kernel(p, backward=True), device, scattering,
+                {"floats": self._after, "numbers": self._scatter_numbers, "shares": self._shares,
+                 "scattered": self._scattered},
+            )  # fmt: skip
+            launches["take"] = Command(
+                move_kernels(p)[1], device, {**scattering, "gradients": self._after, "scattered": self._scattered}
+            )
         self._launches[id(stage)] = (stage, launches)
         return launches
 
@@ -196,4 +224,3 @@ class Adjoint:
 def _attach(array, gradient):
     """Give an array its gradient: native loads and stores look it up in the array itself."""
     array.grad = gradient
-

@@ -4,7 +4,8 @@ import functools
 
 import warp as wp
 
-from kernels.detectors.irradiance import irradiance, pixel_of
+from kernels.detectors.pixels import pixel_of
+from kernels.detectors.splat import splat
 from kernels.modules import kernel_module
 from kernels.precision import INT, LONG, bundle, ld_table, ldi
 from kernels.shapes.quadric import NUM_NUMBERS
@@ -20,13 +21,13 @@ def readout_kernel(precision):
     """
     b = bundle(precision)
     real, array = b.real, b.array
-    read = irradiance(precision).read
-    pixel = pixel_of(precision)
+    read = splat(precision).read
+    pixel, has_pixel = pixel_of(precision)
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.adjoint", backward=True))
     def readout(
-        floats: array, ints: INT, row_hit: INT, numbers: array, detectors: INT, sigmas: array, weights: array,
-        total_weights: array, first_detector: int, value: array, n: int,
+        floats: array, ints: INT, row_hit: INT, numbers: array, detectors: INT, planes: INT, sigmas: array,
+        weights: array, total_weights: array, first_detector: int, lines: int, value: array, n: int,
     ):  # fmt: skip
         i = wp.tid()
         detector = row_hit[i] - first_detector
@@ -39,33 +40,41 @@ def readout_kernel(precision):
             else:
                 nx = detectors[c + wp.static(at.PIXELS_X)]
                 ny = detectors[c + wp.static(at.PIXELS_Y)]
+                reads = detectors[c + wp.static(at.READS)]
                 px, py = pixel(
-                    numbers, detector, nx, ny, floats[wp.static(at.X) * n + i], floats[wp.static(at.Y) * n + i],
-                    floats[wp.static(at.Z) * n + i],
+                    numbers, reads, detector, nx, ny, floats[wp.static(at.X) * n + i],
+                    floats[wp.static(at.Y) * n + i], floats[wp.static(at.Z) * n + i],
+                    floats[wp.static(at.L) * n + i], floats[wp.static(at.M) * n + i],
+                    floats[wp.static(at.N) * n + i],
                 )  # fmt: skip
-                seen = read(
-                    weights, detectors[c + wp.static(at.OFFSET)], nx, ny, mode, detectors[c + wp.static(at.RADIUS)],
-                    sigmas[detector], px, py,
-                )  # fmt: skip
-                value[i] = flux * (total_weights[detector] + seen)
+                plane = planes[detector * lines + ints[wp.static(at.WAVELENGTH) * n + i]]
+                if has_pixel(reads, ny, py):
+                    seen = read(
+                        weights, detectors[c + wp.static(at.OFFSET)] + plane * nx * ny, nx, ny, mode,
+                        detectors[c + wp.static(at.WRAPS)], detectors[c + wp.static(at.RADIUS)], sigmas[detector],
+                        px, py,
+                    )  # fmt: skip
+                    value[i] = flux * (total_weights[detector] + seen)
+                else:
+                    value[i] = flux * total_weights[detector]
 
     return readout
 
 
 @functools.cache
-def scatter_kernel(precision):
+def uncompact_kernel(precision):
     """Undo a compaction for gradients: cell ``kept[j]`` gets the gradient of cell ``j``. The rest must be zero."""
     b = bundle(precision)
     array, ld, st = b.array, b.ld, b.st
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
-    def scatter(gradients: array, kept: INT, gradients_out: array, n: wp.int64):
+    def uncompact(gradients: array, kept: INT, gradients_out: array, n: wp.int64):
         j = wp.tid()
         i = kept[j]
         for c in range(wp.static(at.NUM_FLOATS)):
             st(gradients_out, c, n, i, ld(gradients, c, n, j))
 
-    return scatter
+    return uncompact
 
 
 @functools.cache

@@ -8,7 +8,8 @@ import functools
 
 import warp as wp
 
-from kernels.detectors.irradiance import irradiance, pixel_of
+from kernels.detectors.pixels import pixel_of
+from kernels.detectors.splat import splat
 from kernels.modules import kernel_module
 from kernels.precision import INT, LONG, add_long, bundle, ld_table, ldi, sti
 from kernels.rng import pcg32, uniform_of
@@ -79,7 +80,8 @@ def book_kernel(precision):
                 if state == wp.static(at.ALIVE):
                     leaving = ld(floats_out, wp.static(at.FLUX), n, i)
                     after = quanta(leaving, scale, ledger)
-                    if kind == wp.static(at.COATED) or kind == wp.static(at.MIRROR):
+                    lobe = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.LOBE))
+                    if kind == wp.static(at.COATED) or kind == wp.static(at.MIRROR) or lobe >= 0:
                         lost = arriving - after
                         if exact == 0:
                             lost = quanta(ld(aux, wp.static(at.LOSS), n, i), scale, ledger)
@@ -101,13 +103,13 @@ def deposit_kernel(precision):
     """Add this bounce's detector hits to the maps."""
     b = bundle(precision)
     real, array, ld, ld_fixed = b.real, b.array, b.ld, b.ld_fixed
-    spread = irradiance(precision).spread
-    pixel = pixel_of(precision)
+    spread = splat(precision).spread
+    pixel, has_pixel = pixel_of(precision)
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def deposit(
-        ints: INT, floats_out: array, aux: array, row_hit: INT, numbers: array, detectors: INT, sigmas: array,
-        first_detector: int, maps: LONG, scale: wp.float64, n: wp.int64,
+        ints: INT, floats_out: array, aux: array, row_hit: INT, numbers: array, detectors: INT, planes: INT,
+        sigmas: array, first_detector: int, lines: int, maps: LONG, scale: wp.float64, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         detector = ldi(row_hit, 0, n, i) - first_detector
@@ -118,14 +120,21 @@ def deposit_kernel(precision):
             if mode != wp.static(at.RECORD) and wp.abs(flux) < wp.float64(4.0e18):
                 nx = detectors[c + wp.static(at.PIXELS_X)]
                 ny = detectors[c + wp.static(at.PIXELS_Y)]
+                reads = detectors[c + wp.static(at.READS)]
                 px, py = pixel(
-                    numbers, detector, nx, ny, ld(floats_out, wp.static(at.X), n, i),
+                    numbers, reads, detector, nx, ny, ld(floats_out, wp.static(at.X), n, i),
                     ld(floats_out, wp.static(at.Y), n, i), ld(floats_out, wp.static(at.Z), n, i),
+                    ld(floats_out, wp.static(at.L), n, i), ld(floats_out, wp.static(at.M), n, i),
+                    ld(floats_out, wp.static(at.N), n, i),
                 )  # fmt: skip
-                spread(
-                    maps, detectors[c + wp.static(at.OFFSET)], nx, ny, mode, detectors[c + wp.static(at.RADIUS)],
-                    sigmas[detector], px, py, flux,
-                )  # fmt: skip
+                # a spectral detector has one plane of pixels a bin
+                plane = planes[detector * lines + ldi(ints, wp.static(at.WAVELENGTH), n, i)]
+                if has_pixel(reads, ny, py):
+                    spread(
+                        maps, detectors[c + wp.static(at.OFFSET)] + plane * nx * ny, nx, ny, mode,
+                        detectors[c + wp.static(at.WRAPS)], detectors[c + wp.static(at.RADIUS)], sigmas[detector],
+                        px, py, flux,
+                    )  # fmt: skip
 
     return deposit
 

@@ -13,9 +13,7 @@ class Command:
         if adjoints is not None:
             options = {"adj_inputs": [adjoints.get(name, arguments[name]) for name in self._names],
                        "adj_outputs": [], "adjoint": True}  # fmt: skip
-        self._launch = wp.launch(
-            kernel, 1, inputs=inputs, device=device, record_cmd=True, record_tape=False, **options
-        )
+        self._launch = wp.launch(kernel, 1, inputs=inputs, device=device, record_cmd=True, record_tape=False, **options)
 
     def run(self, dim, changed=None):
         if changed:

@@ -28,7 +28,7 @@ def _without_gradient(variates, real):
 def emit_kernel(precision, kind, backward=False):
     """The kernel that emits rays of the source row ``kind``; ``first`` is the batch's number of the first one."""
     b = bundle(precision)
-    real, array, st, ld_number = b.real, b.array, b.st, b.ld_number
+    real, array, st, st_plain, ld_number = b.real, b.array, b.st, b.st_plain, b.ld_number
     sampler, place = sources.ROWS[kind].build(precision)
     variates = _without_gradient(sampler, real)
     name = f"emit_{sources.ROWS[kind].NAME}"
@@ -70,6 +70,7 @@ def emit_kernel(precision, kind, backward=False):
         st(floats, wp.static(at.M), n, i, yx * u + yy * v + yz * w)
         st(floats, wp.static(at.N), n, i, zx * u + zy * v + zz * w)
         st(floats, wp.static(at.FLUX), n, i, flux)
+        st_plain(floats, wp.static(at.PATH), n, i, real(0.0))
         sti(ints, wp.static(at.SLOT), n, i, slot)
         sti(ints, wp.static(at.WAVELENGTH), n, i, line)
         sti(ints, wp.static(at.MEDIUM), n, i, medium)

@@ -13,7 +13,7 @@ from kernels.modules import kernel_module
 from kernels.optics import optics
 from kernels.precision import INT, LONG, bundle, ld_table, ldi, select_int, sti
 from kernels.rng import pcg32, uniform_of
-from kernels.shapes.quadric import quadric
+from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 
 
@@ -50,6 +50,7 @@ def interact_kernel(precision, backward=False):
         v = ld(floats, wp.static(at.M), n, i)
         w = ld(floats, wp.static(at.N), n, i)
         flux = ld(floats, wp.static(at.FLUX), n, i)
+        path = ld(floats, wp.static(at.PATH), n, i)
         slot = ldi(ints, wp.static(at.SLOT), n, i)
         line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
         medium = ldi(ints, wp.static(at.MEDIUM), n, i)
@@ -61,7 +62,7 @@ def interact_kernel(precision, backward=False):
         row = select_int(found >= 0, found, 0)
         t0 = select(valid, ld_fixed(distance, i), zero)
 
-        r = row * wp.static(10)
+        r = row * wp.static(NUM_NUMBERS)
         tx = ld_number(numbers, r, acc, 0, n, i)
         ty = ld_number(numbers, r + 1, acc, 1, n, i)
         tz = ld_number(numbers, r + 2, acc, 2, n, i)
@@ -72,9 +73,10 @@ def interact_kernel(precision, backward=False):
         d = ld_number(numbers, r + 7, acc, 7, n, i)
         g = ld_number(numbers, r + 8, acc, 8, n, i)
         e = ld_number(numbers, r + 9, acc, 9, n, i)
-        kind = ld_table(rows, row * 3)
-        front = ld_table(rows, row * 3 + 1)
-        back = ld_table(rows, row * 3 + 2)
+        m = row * wp.static(at.NUM_ROW_INTS)
+        kind = ld_table(rows, m + wp.static(at.KIND))
+        front = ld_table(rows, m + wp.static(at.FRONT))
+        back = ld_table(rows, m + wp.static(at.BACK))
         n_front = ld_number(index, front * lines + line, acc, wp.static(at.ACC_INDEX_FRONT), n, i)
         n_back = ld_number(index, back * lines + line, acc, wp.static(at.ACC_INDEX_BACK), n, i)
         k = ld_number(extinction, medium * lines + line, acc, wp.static(at.ACC_EXTINCTION), n, i)
@@ -152,6 +154,7 @@ def interact_kernel(precision, backward=False):
         st(floats_out, wp.static(at.M), n, i, select(valid, scale * v + normal * gy, v))
         st(floats_out, wp.static(at.N), n, i, select(valid, scale * w + normal * gz, w))
         st(floats_out, wp.static(at.FLUX), n, i, select(valid, flux_out, flux))
+        st(floats_out, wp.static(at.PATH), n, i, path + t)
 
         incoming = select_int(backwards, back, front)
         beyond = select_int(backwards, front, back)

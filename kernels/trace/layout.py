@@ -3,9 +3,9 @@
 A batch is a structure of arrays. Floats and integers of a ray lie in two flat arrays, column after column.
 """
 
-# columns of the float state: position (mm), direction cosines, flux (W)
-X, Y, Z, L, M, N, FLUX = range(7)
-NUM_FLOATS = 7
+# columns of the float state: position (mm), direction cosines, flux (W), path length (mm)
+X, Y, Z, L, M, N, FLUX, PATH = range(8)
+NUM_FLOATS = 8
 
 # columns of the integer state
 SLOT, WAVELENGTH, MEDIUM, LAST, STATE = range(5)
@@ -20,16 +20,24 @@ NUM_AUX = 2
 
 # kinds of a row: what happens to a ray that hits it
 REFRACT, COATED, MIRROR, ABSORBER, DETECTOR, TAP = range(6)
-# integer columns of a row
-KIND, FRONT, BACK = range(3)
-NUM_ROW_INTS = 3
+# integer columns of a row; LOBE is the code of its scatter lobe or -1, TABLE where that lobe's table begins
+KIND, FRONT, BACK, LOBE, TABLE = range(5)
+NUM_ROW_INTS = 5
+# differentiable numbers of a row's scatter: the share of flux scattered and the lobe's reflectance; then the probability
+# that a lobe lies behind the surface, which is not differentiated
+SCATTER_SHARE, LOBE_SHARE, LOBE_BEHIND = range(3)
+NUM_SCATTER = 3
+# columns of a scattered ray: direction and flux
+NUM_SCATTERED = 4
 
 # columns of an interaction's per-ray gradients: ten numbers of the surface, then what was looked up in tables
 ACC_INDEX_FRONT, ACC_INDEX_BACK, ACC_EXTINCTION, ACC_REFLECTANCE, ACC_TRANSMITTANCE = 10, 11, 12, 13, 14
 NUM_ACC = 15
 
 # cells of the ledger (fixed point, except the counts)
-BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETECTED_FLUX, TAPPED_FLUX, IN_FLUX = range(9)
+BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETECTED_FLUX, TAPPED_FLUX, IN_FLUX = range(
+    9
+)
 ESCAPE_COUNT, DEPTH_COUNT, ROULETTE_COUNT, ABSORBED_COUNT, BAD_COUNT = range(9, 14)
 NUM_LEDGER = 14
 
@@ -41,10 +49,11 @@ NUM_ROW_BOOKS = 3
 LIVE, FAINT, SPLAT_HITS, RECORD_HITS = range(4)
 NUM_COUNTERS = 4
 
-# detectors: differentiable numbers (origin, x axis, y axis, width, height) and integers
+# detectors: differentiable numbers (origin, x axis, y axis, width, height) and integers. SPLAT says how a hit is spread
+# over pixels, READS what a pixel is (the code of the detector's row), WRAPS that the pixels close in x
 NUM_DETECTOR_NUMBERS = 11
-PIXELS_X, PIXELS_Y, SPLAT, OFFSET, RADIUS = range(5)
-NUM_DETECTOR_INTS = 5
+PIXELS_X, PIXELS_Y, SPLAT, OFFSET, RADIUS, READS, WRAPS = range(7)
+NUM_DETECTOR_INTS = 7
 HARD, BILINEAR, GAUSSIAN, RECORD = range(4)
 
 # sources: rotation (row-major), origin, flux of a ray, then the shape's own numbers

@@ -8,12 +8,15 @@ import functools
 import numpy as np
 import warp as wp
 
+from kernels.bsdfs.frames import frames
 from kernels.modules import kernel_module
 from kernels.precision import INT, bundle, ldi, select_int
+from kernels.rng import pcg32, slot_key, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
+from kernels.trace.scatter import lobe_of
 from kernels.trace.search import FAR, search_kernel
 from kernels.trace.wavefront import State
 
@@ -148,8 +151,60 @@ def _runs(ids):
     return [(int(a), int(ids[a]), int(b - a)) for a, b in zip(starts, stops, strict=False)]
 
 
+@functools.cache
+def lobe_kernel():
+    """One lobe's sampler on arrays."""
+    b, vec3 = bundle(PRECISION), frames(PRECISION).vec3
+    real, array = b.real, b.array
+    vectors, u64 = wp.array(dtype=vec3), wp.array(dtype=wp.uint64)
+    uniform, lobe = uniform_of(PRECISION), lobe_of(PRECISION)
+    u1_key, u2_key, lobe_key = (wp.uint64(slot_key(slot)) for slot in (7, 8, 10))
+
+    @wp.kernel(module=kernel_module("kernels.trace.probe"), enable_backward=False)
+    def sample_lobe(
+        code: int, share: real, behind_share: real, table: array, incident: vectors, normals: vectors, ids: u64,
+        jumps_a: u64, jumps_c: u64, init: wp.uint64, direction: vectors, weight: array, behind: INT,
+    ):  # fmt: skip
+        i = wp.tid()
+        is_behind = int(0)
+        if behind_share > real(0.0):
+            if uniform(pcg32(ids[i], init, wp.static(lobe_key), jumps_a[i], jumps_c[i])) < behind_share:
+                is_behind = int(1)
+        u1 = uniform(pcg32(ids[i], init, wp.static(u1_key), jumps_a[i], jumps_c[i]))
+        u2 = uniform(pcg32(ids[i], init, wp.static(u2_key), jumps_a[i], jumps_c[i]))
+        d, w = lobe(code, u1, u2, is_behind, incident[i], normals[i], share, table, 0)
+        direction[i] = d
+        weight[i] = w
+        behind[i] = is_behind
+
+    return sample_lobe
+
+
+def sample_lobe(code, share, behind_share, table, incident, normals, seed_init, ids, jumps):
+    """Directions (n, 3), weights (n,) and whether they lie behind (n,) of a lobe about rays and normals (n, 3)."""
+    n, vec3 = len(ids), frames(PRECISION).vec3
+    direction = np.zeros((n, 3))
+    weight, behind = np.zeros(n), np.zeros(n, dtype=np.int32)
+    if n:
+        keys = [
+            wp.array(np.ascontiguousarray(k, dtype=np.uint64), dtype=wp.uint64, device="cpu") for k in (ids, *jumps)
+        ]
+        vectors = [wp.array(np.ascontiguousarray(v, dtype=np.float64), dtype=vec3, device="cpu")
+                   for v in (incident, normals)]  # fmt: skip
+        out = (wp.zeros(n, dtype=vec3, device="cpu"), wp.zeros(n, dtype=wp.float64, device="cpu"),
+               wp.zeros(n, dtype=wp.int32, device="cpu"))  # fmt: skip
+        wp.launch(
+            lobe_kernel(), n,
+            inputs=[code, wp.float64(share), wp.float64(behind_share), _upload(table), *vectors, *keys,
+                    wp.uint64(seed_init), *out],
+            device="cpu", record_tape=False,
+        )  # fmt: skip
+        direction, weight, behind = (a.numpy().copy() for a in out)
+    return direction, weight, behind.astype(bool)
+
+
 def emit(ids, init, source, numbers, cumulative, lines):
-    """Floats (7, n) and line numbers (n,) of the rays ``ids`` that a source row emits."""
+    """Floats (8, n) and line numbers (n,) of the rays ``ids`` that a source row emits."""
     n = len(ids)
     state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
     names = _emitted(state, numbers, init, n) | {
@@ -166,7 +221,7 @@ def emit(ids, init, source, numbers, cumulative, lines):
 
 
 def emit_adjoint(ids, init, source, numbers, upstream):
-    """Gradient of a source's numbers (17,) from that of the floats (7, n) it emitted."""
+    """Gradient of a source's numbers (17,) from that of the floats (8, n) it emitted."""
     n = len(ids)
     state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
     gradient = _upload(upstream)
@@ -189,4 +244,3 @@ def _emitted(state, numbers, init, n):
         "acc": wp.zeros(at.NUM_SOURCE * max(1, n), dtype=wp.float64, device="cpu"), "base": wp.uint64(0),
         "init": wp.uint64(init), "first": 0, "source": 0, "medium": 0, "line": int(0), "n": wp.int64(n),
     }  # fmt: skip
-

@@ -75,12 +75,16 @@ class Tables:
     detector_ints: wp.array
     detector_sigmas: wp.array
     source_numbers: wp.array
+    shares: wp.array
+    lobes: wp.array
+    planes: wp.array
     cumulative: wp.array
     source_lines: wp.array
     num_rows: int
     first_detector: int
     num_lines: int
     map_size: int
+    scatters: bool
 
     @classmethod
     def build(cls, precision, device, floats, integers, **sizes):
@@ -96,6 +100,6 @@ class Tables:
         arrays = {name: upload(values, dtype, real) for name, values in floats.items()}
         arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
         arrays["cumulative"] = upload(integers["cumulative"], np.float64, wp.float64)
-        for name in ("detector_ints", "source_lines"):
+        for name in ("detector_ints", "source_lines", "planes"):
             arrays[name] = upload(integers[name], np.int32, wp.int32)
         return cls(precision=precision, device=device, **arrays, **sizes)

@@ -9,10 +9,11 @@ import threading
 import warp as wp
 
 from kernels import sources
-from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, scatter_kernel
+from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, uncompact_kernel
 from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
+from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import GROUPS, search_kernel
 
 _lock = threading.Lock()
@@ -24,9 +25,15 @@ def forward_kernels(precision):
     kinds = range(len(sources.ROWS))
     return [
         *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision), deposit_kernel(precision),
-        roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision), scatter_kernel(precision),
+        roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision), uncompact_kernel(precision),
         scale_kernel(precision), reduce_kernel(precision), *(emit_kernel(precision, kind) for kind in kinds),
     ]  # fmt: skip
+
+
+def scatter_kernels(precision, *, backward):
+    """What a scene with scattering surfaces needs on top."""
+    kernels = [scatter_kernel(precision), *move_kernels(precision)]
+    return [*kernels, scatter_kernel(precision, backward=True)] if backward else kernels
 
 
 def adjoint_kernels(precision, kinds):
@@ -40,15 +47,18 @@ def modules_of(kernels):
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, kinds=()):
+def load_modules(precision, device, kinds=(), *, scatters=False):
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
     """
-    wanted = [(precision, str(device), "forward"), *((precision, str(device), kind) for kind in kinds)]
+    wanted = [(precision, str(device), part) for part in ("forward", *kinds)]
+    if scatters:
+        wanted.append((precision, str(device), "scatter adjoint" if kinds else "scatter"))
     with _lock:
         if all(key in _loaded for key in wanted):
             return
         kernels = forward_kernels(precision) + (adjoint_kernels(precision, kinds) if kinds else [])
+        kernels += scatter_kernels(precision, backward=bool(kinds)) if scatters else []
         wp.force_load(device, modules=modules_of(kernels))
         _loaded.update(wanted)

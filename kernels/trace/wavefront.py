@@ -15,6 +15,7 @@ from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, ro
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
+from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
@@ -108,7 +109,7 @@ class Bounce:
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
             "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
-            "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas,
+            "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
             "first_detector": tables.first_detector, "ledger": lane.ledger, "row_books": lane.row_books,
             "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
             "exact": int(run.exact), "last_bounce": 0,
@@ -118,6 +119,14 @@ class Bounce:
             for row, size in row_groups(tables.num_rows)
         ]
         self._interact = Command(interact_kernel(p), device, state)
+        self._scatter = []
+        if tables.scatters:
+            scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
+                         "lobes": tables.lobes, "scattered": lane.scattered}  # fmt: skip
+            self._scatter = [
+                Command(scatter_kernel(p), device, scattered),
+                Command(move_kernels(p)[0], device, scattered),
+            ]
         self._book = Command(book_kernel(p), device, state)
         self._deposit = Command(deposit_kernel(p), device, {**state, "numbers": tables.detector_numbers})
         self._roulette = Command(
@@ -130,9 +139,11 @@ class Bounce:
         for search in self._search:
             search.run(count)
         self.interact(count, base, bounce)
+        for scatter, changed in zip(self._scatter, (keyed(base, bounce), None), strict=False):
+            scatter.run(count, changed)
 
     def interact(self, count, base, bounce):
-        """The second half of a step, for rays whose next surface is known."""
+        """The interaction alone, for rays whose next surface is known: a step without search and scatter."""
         self._interact.run(count, keyed(base, bounce))
 
     def book(self, count, base, bounce):
@@ -180,6 +191,9 @@ class Lane:
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
         self.records = []
+        self.scattered = wp.zeros(
+            at.NUM_SCATTERED * capacity if tables.scatters else 1, dtype=REALS[tables.precision], device=device
+        )
 
     def sums(self):
         """All that was added up so far."""

@@ -1,8 +1,9 @@
-"""A rectangle of pixels. Flux is spread over pixels about the pixel coordinate p of the hit point.
+"""Spreading a ray's flux over the pixels about a pixel coordinate p, and reading a map there.
 
-p = (x + width / 2) / dx - 1/2, so whole numbers are pixel centres. "hard" takes the pixel that holds the point,
-"bilinear" the four centres about it, "gaussian" the (2 r + 1)^2 pixels about floor(p) with r = max(1, ceil(3 sigma)) and
-weights exp(-(distance / sigma)^2 / 2), normalised over that window. Indices are clipped into the array, so no flux is lost.
+Whole numbers of p are pixel centres. "hard" takes the pixel that holds the point, "bilinear" the four centres about it,
+"gaussian" the (2 r + 1)^2 pixels about floor(p) with r = max(1, ceil(3 sigma)) and weights exp(-(distance / sigma)^2 / 2),
+normalised over that window. Indices are clipped into the array, or in x go round where the pixels close (an azimuth), so
+no flux is lost.
 
 The backward pass needs the flux-weighted reading sum_k w_k G_k of a map G, and its slope along p; both come from the
 closed forms below, since a loop over pixels must not be differentiated by Warp.
@@ -18,10 +19,16 @@ from kernels.trace import layout as at
 
 
 @functools.cache
-def irradiance(precision):
+def splat(precision):
     b = bundle(precision)
     real, array = b.real, b.array
     vec3 = wp.types.vector(length=3, dtype=real)
+
+    @wp.func
+    def column(k: int, count: int, wraps: int):
+        if wraps == 1:
+            return ((k % count) + count) % count
+        return wp.clamp(k, 0, count - 1)
 
     @wp.func
     def gauss(k: int, p: real, sigma: real):
@@ -82,7 +89,7 @@ def irradiance(precision):
 
     @wp.func
     def reading(
-        field: array, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real
+        field: array, offset: int, nx: int, ny: int, mode: int, wraps: int, reach: int, sigma: real, px: real, py: real
     ):
         """(sum_k w_k G_k, its slope along px, its slope along py) for a map G at ``field[offset:]``."""
         out = vec3(real(0.0), real(0.0), real(0.0))
@@ -96,30 +103,30 @@ def irradiance(precision):
             iy = wp.clamp(y0 + j, 0, ny - 1)
             for i in range(count):
                 wx, sx = weight_of(mode, reach, px, sigma, tx, dx, i)
-                g = field[offset + iy * nx + wp.clamp(x0 + i, 0, nx - 1)]
+                g = field[offset + iy * nx + column(x0 + i, nx, wraps)]
                 out += vec3(wx * wy * g, sx * wy * g, wx * sy * g)
         return out
 
     @wp.func_grad(reading)
     def adj_reading(
-        field: array, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real,
+        field: array, offset: int, nx: int, ny: int, mode: int, wraps: int, reach: int, sigma: real, px: real, py: real,
         adj_ret: vec3,
     ):  # fmt: skip
         pass
 
     @wp.func
     def read(
-        field: array, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real
+        field: array, offset: int, nx: int, ny: int, mode: int, wraps: int, reach: int, sigma: real, px: real, py: real
     ):
-        r = reading(field, offset, nx, ny, mode, reach, sigma, px, py)
+        r = reading(field, offset, nx, ny, mode, wraps, reach, sigma, px, py)
         return r[0]
 
     @wp.func_grad(read)
     def adj_read(
-        field: array, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real,
+        field: array, offset: int, nx: int, ny: int, mode: int, wraps: int, reach: int, sigma: real, px: real, py: real,
         adj_ret: real,
     ):  # fmt: skip
-        r = reading(field, offset, nx, ny, mode, reach, sigma, px, py)
+        r = reading(field, offset, nx, ny, mode, wraps, reach, sigma, px, py)
         wp.adjoint[px] += adj_ret * r[1]
         wp.adjoint[py] += adj_ret * r[2]
 
@@ -129,7 +136,7 @@ def irradiance(precision):
 
     @wp.func
     def spread(
-        field: LONG, offset: int, nx: int, ny: int, mode: int, reach: int, sigma: real, px: real, py: real,
+        field: LONG, offset: int, nx: int, ny: int, mode: int, wraps: int, reach: int, sigma: real, px: real, py: real,
         flux: wp.float64,
     ):  # fmt: skip
         """Add ``flux`` (in quanta) to the map in fixed point."""
@@ -144,8 +151,8 @@ def irradiance(precision):
             one = wp.float64(1.0)
             low = offset + wp.clamp(iy, 0, ny - 1) * nx
             high = offset + wp.clamp(iy + 1, 0, ny - 1) * nx
-            left = wp.clamp(ix, 0, nx - 1)
-            right = wp.clamp(ix + 1, 0, nx - 1)
+            left = column(ix, nx, wraps)
+            right = column(ix + 1, nx, wraps)
             add_long(field, low + left, fixed(flux * (one - fx) * (one - fy)))
             add_long(field, low + right, fixed(flux * fx * (one - fy)))
             add_long(field, high + left, fixed(flux * (one - fx) * fy))
@@ -161,31 +168,6 @@ def irradiance(precision):
             iy = wp.clamp(y0 + j, 0, ny - 1)
             for i in range(count):
                 wx, _sx = weight_of(mode, reach, px, sigma, tx, dx, i)
-                add_long(
-                    field, offset + iy * nx + wp.clamp(x0 + i, 0, nx - 1), fixed(flux * wp.float64(wx * wy))
-                )
+                add_long(field, offset + iy * nx + column(x0 + i, nx, wraps), fixed(flux * wp.float64(wx * wy)))
 
     return SimpleNamespace(read=read, spread=spread)
-
-
-@functools.cache
-def pixel_of(precision):
-    """A Warp function: the pixel coordinates of a point, differentiable in the point and in the detector's numbers."""
-    b = bundle(precision)
-    real, array = b.real, b.array
-
-    @wp.func
-    def pixel(numbers: array, detector: int, nx: int, ny: int, x: real, y: real, z: real):
-        d = detector * wp.static(at.NUM_DETECTOR_NUMBERS)
-        qx = x - numbers[d]
-        qy = y - numbers[d + 1]
-        qz = z - numbers[d + 2]
-        u = qx * numbers[d + 3] + qy * numbers[d + 4] + qz * numbers[d + 5]
-        v = qx * numbers[d + 6] + qy * numbers[d + 7] + qz * numbers[d + 8]
-        half = real(0.5)
-        return (
-            (u / numbers[d + 9] + half) * real(nx) - half,
-            (v / numbers[d + 10] + half) * real(ny) - half,
-        )
-
-    return pixel
