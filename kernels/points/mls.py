@@ -19,6 +19,7 @@ from kernels.points.native import FLOATS, INTS
 from kernels.points.search import MAX_K
 
 RIDGES = {"absolute": 0, "relative": 1}
+ROOMS = (16, MAX_K)
 _RIDGE = wp.constant(wp.float64(1.0e-6))
 _RELATIVE_RIDGE = wp.constant(wp.float64(1.0e-8))
 _EXACT_HIT = wp.constant(wp.float64(1.0e-12))  # times the squared median distance where the ridge is relative
@@ -27,6 +28,47 @@ _PIVOT_FLOOR = wp.constant(wp.float64(1.0e-14))
 _TINY = wp.constant(wp.float64(1.0e-290))
 _CHANNELS = wp.constant(16)
 _GRAIN = 1024
+
+
+DOUBLES = wp.array(dtype=wp.float64)
+
+# exp by a power of two and a Taylor polynomial on [-ln2/2, ln2/2], to an ulp or two; library calls do not vectorise
+_WEIGHTS = """
+#if defined(__CUDA_ARCH__)
+    for (wp::int32 j = 0; j < count; ++j) w.data[j] = exp(-w.data[j] * rate);
+#else
+    wp::float64 *p = w.data;
+    for (wp::int32 i = 0; i < count; i += 8)
+        for (wp::int32 j = i; j < i + 8; ++j) {
+            const wp::float64 x = -p[j] * rate, magic = 6755399441055744.0;
+            const wp::float64 shifted = x * 1.4426950408889634 + magic, n = shifted - magic;
+            const wp::float64 r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+            wp::float64 e = 1.0 / 6227020800.0;
+            e = e * r + 1.0 / 479001600.0;
+            e = e * r + 1.0 / 39916800.0;
+            e = e * r + 1.0 / 3628800.0;
+            e = e * r + 1.0 / 362880.0;
+            e = e * r + 1.0 / 40320.0;
+            e = e * r + 1.0 / 5040.0;
+            e = e * r + 1.0 / 720.0;
+            e = e * r + 1.0 / 120.0;
+            e = e * r + 1.0 / 24.0;
+            e = e * r + 1.0 / 6.0;
+            e = e * r + 0.5;
+            e = e * r + 1.0;
+            e = e * r + 1.0;
+            const wp::int64 power = __builtin_bit_cast(wp::int64, shifted) << 52;
+            const wp::float64 scaled = __builtin_bit_cast(wp::float64, __builtin_bit_cast(wp::int64, e) + power);
+            p[j] = x > -708.0 ? scaled : 0.0;
+        }
+#endif
+"""
+
+
+@wp.func_native(_WEIGHTS)
+def to_weights(w: DOUBLES, count: int, rate: wp.float64):
+    """Squared distances to ``exp(-rate * square)``, in place; room for a multiple of eight."""
+    ...
 
 
 def _linear_algebra(parts):
@@ -78,13 +120,15 @@ def _linear_algebra(parts):
 
 
 @once
-def _kernels(dim):
+def _kernels(dim, room):
+    """Kernels with local memory for ``room`` neighbours."""
     parts = dim + 1
     position = VECTORS[dim]
     positions = wp.array(dtype=position)
     vector, matrix, inverse = _linear_algebra(parts)
-    module = kernel_module(f"kernels.points.mls_{dim}d")
-    memory = wp.constant(MAX_K * parts)
+    module = kernel_module(f"kernels.points.mls_{dim}d_{room}")
+    memory = wp.constant(room * parts)
+    neighbours = wp.constant(room)
 
     @wp.struct
     class Fit:
@@ -96,11 +140,10 @@ def _kernels(dim):
         median_square: wp.float64
 
     @wp.func
-    def basis(x: position, points: positions, first: int, index: wp.int64) -> vector:
-        p = points[first + wp.int32(wp.max(index, wp.int64(0)))]
+    def basis(bases: DOUBLES, j: int) -> vector:
         b = vector(wp.float64(1.0))
         for c in range(wp.static(dim)):
-            b[c + 1] = wp.float64(x[c]) - wp.float64(p[c])
+            b[c + 1] = bases[j * wp.static(parts) + c + 1]
         return b
 
     @wp.func
@@ -111,43 +154,59 @@ def _kernels(dim):
         return s
 
     @wp.func
-    def fit_row(x: position, points: positions, first: int, indices: INDICES, row: int, ridge: int) -> Fit:
+    def fit_row(
+        x: position,
+        points: positions,
+        first: int,
+        indices: INDICES,
+        row: int,
+        ridge: int,
+        bases: DOUBLES,
+        weights: DOUBLES,
+    ) -> Fit:
         k = indices.shape[1]
         fit = Fit()
-        fit.median = basis(x, points, first, indices[row, (k - 1) // 2])
-        fit.median_square = square(fit.median)
+        for j in range(k):
+            p = points[first + wp.int32(wp.max(indices[row, j], wp.int64(0)))]
+            for c in range(wp.static(dim)):
+                bases[j * wp.static(parts) + c + 1] = wp.float64(x[c]) - wp.float64(p[c])
+            weights[j] = square(basis(bases, j))
+        fit.median = basis(bases, (k - 1) // 2)
+        fit.median_square = weights[(k - 1) // 2]
         fit.hit_square = _EXACT_HIT
         fit.bandwidth = wp.max(fit.median_square, _EXACT_HIT)
         if ridge == 1:
             fit.hit_square = _EXACT_HIT * fit.median_square
             fit.bandwidth = wp.max(fit.median_square, _LEAST_BANDWIDTH)
         fit.hits = 0
-        a = matrix(wp.float64(0.0))
         for j in range(k):
-            b = basis(x, points, first, indices[row, j])
-            s = square(b)
-            if s <= fit.hit_square:
+            if weights[j] <= fit.hit_square:
                 fit.hits = fit.hits + 1
-            w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
-            a = a + wp.outer(b * w, b)
-        for i in range(wp.static(parts)):
-            if ridge == 0:
-                a[i, i] = a[i, i] + _RIDGE
-            elif i > 0:
-                a[i, i] = a[i, i] + _RELATIVE_RIDGE * fit.bandwidth
-        fit.inverse = inverse(a)
+        if fit.hits > 0:
+            share = wp.float64(1.0) / wp.float64(fit.hits)
+            for j in range(k):
+                weights[j] = wp.where(weights[j] <= fit.hit_square, share, wp.float64(0.0))
+        else:
+            to_weights(weights, k, wp.float64(0.5) / fit.bandwidth)
+            a = matrix(wp.float64(0.0))
+            for j in range(k):
+                b = basis(bases, j)
+                a = a + wp.outer(b * weights[j], b)
+            for i in range(wp.static(parts)):
+                if ridge == 0:
+                    a[i, i] = a[i, i] + _RIDGE
+                elif i > 0:
+                    a[i, i] = a[i, i] + _RELATIVE_RIDGE * fit.bandwidth
+            fit.inverse = inverse(a)
         return fit
 
     @wp.func
-    def coefficient(fit: Fit, b: vector) -> vector:
-        s = square(b)
+    def coefficient(fit: Fit, b: vector, weight: wp.float64) -> vector:
+        """What a neighbour's feature counts for in the value and in each slope."""
         c = vector(wp.float64(0.0))
-        if fit.hits > 0:
-            if s <= fit.hit_square:
-                c[0] = wp.float64(1.0) / wp.float64(fit.hits)
-        else:
-            w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
-            c = (fit.inverse * b) * w
+        c[0] = weight
+        if fit.hits == 0:
+            c = (fit.inverse * b) * weight
         return c
 
     @wp.kernel(module=module)
@@ -173,13 +232,13 @@ def _kernels(dim):
             row = rows[row]
         k = indices.shape[1]
         first = (row // rows_per_sample) * points_per_sample
-        x = queries[row]
-        fit = fit_row(x, points, first, indices, row, ridge)
-        weights = wp.zeros(shape=(memory,), dtype=wp.float64)
-        for j in range(k):
-            share = coefficient(fit, basis(x, points, first, indices[row, j]))
+        bases = wp.zeros(shape=(memory,), dtype=wp.float64)
+        weights = wp.zeros(shape=(neighbours,), dtype=wp.float64)
+        fit = fit_row(queries[row], points, first, indices, row, ridge, bases, weights)
+        for j in range(k):  # in place: a neighbour's basis is not needed again
+            share = coefficient(fit, basis(bases, j), weights[j])
             for e in range(wp.static(parts)):
-                weights[j * wp.static(parts) + e] = share[e]
+                bases[j * wp.static(parts) + e] = share[e]
         last = wp.where(slopes_wanted == 1, wp.static(parts), 1)
         for e in range(last):
             for c in range(0, channels, _CHANNELS):
@@ -187,7 +246,7 @@ def _kernels(dim):
                 for j in range(k):
                     f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
                     start = f * wp.int64(channels) + wp.int64(c)
-                    acc = add_row(acc, weights[j * wp.static(parts) + e], features, start, channels - c)
+                    acc = add_row(acc, bases[j * wp.static(parts) + e], features, start, channels - c)
                 if e == 0:
                     store_row(values, wp.int64(row) * wp.int64(channels) + wp.int64(c), acc, channels - c)
                 else:
@@ -220,48 +279,44 @@ def _kernels(dim):
             row = rows[row]
         k = indices.shape[1]
         first = (row // rows_per_sample) * points_per_sample
-        x = queries[row]
-        fit = fit_row(x, points, first, indices, row, ridge)
-        products = wp.zeros(shape=(memory,), dtype=wp.float64)
-        outer = matrix(wp.float64(0.0))
-        solve = queries_wanted == 1 and fit.hits == 0
+        bases = wp.zeros(shape=(memory,), dtype=wp.float64)
+        weights = wp.zeros(shape=(neighbours,), dtype=wp.float64)
+        fit = fit_row(queries[row], points, first, indices, row, ridge, bases, weights)
         for j in range(k):
-            b = basis(x, points, first, indices[row, j])
-            share = coefficient(fit, b)
+            share = coefficient(fit, basis(bases, j), weights[j])
             pair = (wp.int64(row) * wp.int64(k) + wp.int64(j)) * wp.int64(arriving_parts)
             for e in range(arriving_parts):
                 coefficients[pair + wp.int64(e)] = wp.float32(share[e])
-            if solve:
-                f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
-                start = f * wp.int64(channels)
-                product = vector(wp.float64(0.0))
-                product[0] = dot_rows(features, start, value_gradient, wp.int64(row) * wp.int64(channels), channels)
-                for e in range(1, arriving_parts):
-                    part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
-                    product[e] = dot_rows(features, start, slope_gradient, part * wp.int64(channels), channels)
-                outer = outer + wp.outer(product, share)
-                for e in range(wp.static(parts)):
-                    products[j * wp.static(parts) + e] = product[e]
         if queries_wanted == 1:
             gradient = vector(wp.float64(0.0))
-            if solve:
+            if fit.hits == 0:
+                products = wp.zeros(shape=(memory,), dtype=wp.float64)
+                outer = matrix(wp.float64(0.0))
+                for j in range(k):
+                    f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
+                    start = f * wp.int64(channels)
+                    product = vector(wp.float64(0.0))
+                    product[0] = dot_rows(features, start, value_gradient, wp.int64(row) * wp.int64(channels), channels)
+                    for e in range(1, arriving_parts):
+                        part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
+                        product[e] = dot_rows(features, start, slope_gradient, part * wp.int64(channels), channels)
+                    outer = outer + wp.outer(product, coefficient(fit, basis(bases, j), weights[j]))
+                    for e in range(wp.static(parts)):
+                        products[j * wp.static(parts) + e] = product[e]
                 p = fit.inverse * outer  # sum over channels of (A^-1 g) x^T
                 pt = wp.transpose(p)
+                rate = wp.float64(1.0) / fit.bandwidth
                 bandwidth_gradient = wp.float64(0.0)
                 for j in range(k):
-                    b = basis(x, points, first, indices[row, j])
-                    s = square(b)
-                    w = wp.exp(-s / (wp.float64(2.0) * fit.bandwidth))
+                    b = basis(bases, j)
                     product = vector(wp.float64(0.0))
                     for e in range(wp.static(parts)):
                         product[e] = products[j * wp.static(parts) + e]
-                    g = fit.inverse * product
-                    residual = g - p * b
+                    residual = fit.inverse * product - p * b
                     u = wp.dot(b, residual)
-                    gradient = gradient + (residual - pt * b - b * (u / fit.bandwidth)) * w
-                    bandwidth_gradient = bandwidth_gradient + u * w * s / (
-                        wp.float64(2.0) * fit.bandwidth * fit.bandwidth
-                    )
+                    gradient = gradient + (residual - pt * b - b * (u * rate)) * weights[j]
+                    bandwidth_gradient = bandwidth_gradient + u * weights[j] * square(b)
+                bandwidth_gradient = bandwidth_gradient * wp.float64(0.5) * rate * rate
                 if ridge == 1:
                     for e in range(1, wp.static(parts)):
                         bandwidth_gradient = bandwidth_gradient - _RELATIVE_RIDGE * p[e, e]
@@ -273,11 +328,15 @@ def _kernels(dim):
     return SimpleNamespace(forward=forward, backward=backward)
 
 
+def _room(indices):
+    return next(room for room in ROOMS if indices.shape[1] <= room)
+
+
 def forward(dim, queries, points, indices, features, channels, ridge, layout, values, slopes, *, rows=None):
     """Values (R, C), and slopes (R, D, C) unless None, of the rows in ``rows`` (all by default)."""
     device = queries.device
     launch(
-        _kernels(dim).forward,
+        _kernels(dim, _room(indices)).forward,
         queries.shape[0] if rows is None else rows.shape[0],
         [
             queries,
@@ -323,7 +382,7 @@ def backward(
     total, k = indices.shape
     coefficients = wp.empty(total * k * arriving, dtype=wp.float32, device=device)
     launch(
-        _kernels(dim).backward,
+        _kernels(dim, _room(indices)).backward,
         total if rows is None else rows.shape[0],
         [
             queries,

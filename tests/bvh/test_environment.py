@@ -24,7 +24,8 @@ def modules():
         for size in (*search.SIZES, 0):
             yield search._kernels(dim, size).query.module
         yield farthest._kernels(dim).select.module
-        yield mls._kernels(dim).forward.module
+        for room in mls.ROOMS:
+            yield mls._kernels(dim, room).forward.module
         yield rays._build_kernels(dim).primitive_boxes.module
         for mode in ("closest", "count", "fill"):
             yield rays._trace_kernel(dim, mode).module
