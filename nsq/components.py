@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
 from .configs import InteractionType
 from .coordinates import CoordinateSystem
@@ -47,8 +48,7 @@ class SurfaceComponent:
         for side in ("material_front", "material_back"):
             if not isinstance(getattr(self, side), NSQMaterial):
                 raise TypeError(f"{side} got {type(getattr(self, side)).__name__}; it takes an NSQMaterial")
-        if self.bsdf is not None:
-            raise NotImplementedError("bsdf: scatter is not supported yet; it takes None")
+        check_bsdf(self.bsdf, "bsdf")
         if not isinstance(self.name, str):
             raise TypeError(f"name got {self.name!r} of type {type(self.name).__name__}; it takes a str")
         check_number(self.scatter_fraction, "scatter_fraction", minimum=0.0, maximum=1.0)
@@ -65,9 +65,9 @@ class RefractiveComponent(SurfaceComponent):
         cs: its frame.
         geometry: its shape.
         material_front, material_back: media on the two sides; the geometry's n_geom points to the back one.
-        bsdf: None. Scatter is not supported yet.
+        bsdf: how it scatters, such as LambertianBSDF(0.9); None does not.
         name: for diagnostics.
-        scatter_fraction: share of the flux that a ``bsdf`` scatters.
+        scatter_fraction: share of the flux that a ``bsdf`` scatters, 0 to 1. Differentiable.
         coating: None, or scalar reflectance and transmittance. NotImplementedError for a polarized one.
     """
 
@@ -79,7 +79,7 @@ class RefractiveComponent(SurfaceComponent):
         geometry: Geometry,
         material_front: NSQMaterial | str,
         material_back: NSQMaterial | str,
-        bsdf: None = None,
+        bsdf: BaseBSDF | None = None,
         name: str = "",
         scatter_fraction: Number = 1.0,
         coating: Any = None,
@@ -109,7 +109,7 @@ class ReflectiveComponent(SurfaceComponent):
         cs: CoordinateSystem,
         geometry: Geometry,
         reflectance: Any,
-        bsdf: None = None,
+        bsdf: BaseBSDF | None = None,
         material_front: NSQMaterial | str = VACUUM,
         name: str = "",
         scatter_fraction: Number = 1.0,

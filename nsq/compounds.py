@@ -136,6 +136,8 @@ class CompoundComponent:
             raise ValueError(f"reflectance of {label!r} got None; a REFLECTIVE surface takes a reflectance")
         if config.reflectance is not None and kind is not InteractionType.REFLECTIVE:
             raise ValueError(f"reflectance of {label!r} got a value; it takes None unless the surface is REFLECTIVE")
+        if config.bsdf is not None and kind is InteractionType.ABSORBING:
+            raise ValueError(f"bsdf of {label!r} got a {type(config.bsdf).__name__}; an ABSORBING surface takes None")
         scatter = {"bsdf": config.bsdf, "scatter_fraction": config.scatter_fraction}
         if kind is InteractionType.REFRACTIVE:
             surface = RefractiveComponent(cs, shape, front, back, name=label, coating=config.coating, **scatter)

@@ -11,13 +11,18 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
 from .materials import VACUUM, NSQMaterial
-from .numbers import Number, check_choice, check_count, check_flag, check_number
+from .numbers import Number, check_choice, check_constant, check_count, check_flag, check_number
 from .spectrum import Spectrum
 
 PROFILES = ("tophat", "gaussian")
 SPLATS = ("bilinear", "gaussian", "hard")
+FAR_FIELD_SPLATS = ("hard", "bilinear")
+_NANOMETRES = 100.0  # wavelength edges that all lie above this were meant in nm
 
 
 class InteractionType(enum.Enum):
@@ -64,6 +69,35 @@ def check_pixels(detector: Any) -> None:
     check_count(detector.num_pixels_y, "num_pixels_y")
     check_choice(detector.splat, "splat", SPLATS)
     check_number(detector.splat_sigma, "splat_sigma")
+    check_flag(detector.absorb, "absorb")
+
+
+def check_bins(wavelength_bins: Any) -> np.ndarray:
+    """Check the edges of wavelength bins and return them: (nb + 1,) float64, rising, in µm."""
+    try:
+        edges = np.array(wavelength_bins, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        takes = "it takes a sequence of edges in µm, constants"
+        raise TypeError(f"wavelength_bins got {wavelength_bins!r}; {takes}") from None
+    if edges.ndim != 1 or len(edges) < 2:
+        raise ValueError(f"wavelength_bins got shape {edges.shape}; it takes at least two edges, shape (nb + 1,)")
+    if np.all(edges > _NANOMETRES):
+        raise ValueError(f"wavelength_bins got {edges[0]:g} to {edges[-1]:g}; edges must be in µm, not in nm")
+    if not np.all(np.isfinite(edges)) or edges[0] < 0.0 or np.any(np.diff(edges) <= 0.0):
+        raise ValueError(f"wavelength_bins got {edges.tolist()}; it takes finite edges >= 0 that rise, in µm")
+    return edges
+
+
+def bin_edges(config: SpectralDetectorConfig) -> np.ndarray:
+    """The edges (num_bins + 1,) in µm of equal bins from ``wl_min`` to ``wl_max``, as ``numpy.linspace`` gives them."""
+    return np.linspace(float(config.wl_min), float(config.wl_max), check_count(config.num_bins, "num_bins") + 1)
+
+
+def check_directions(detector: Any, bins_theta: str, bins_phi: str) -> None:
+    """Check the grid and the splat of a far-field detector or of its config, whose bins have these names."""
+    check_count(getattr(detector, bins_theta), bins_theta)
+    check_count(getattr(detector, bins_phi), bins_phi)
+    check_choice(detector.splat, "splat", FAR_FIELD_SPLATS)
     check_flag(detector.absorb, "absorb")
 
 
@@ -153,15 +187,15 @@ class SurfaceConfig:
     """How one surface of a lens, doublet or mirror differs from the usual.
 
     Args:
-        bsdf: None. Scatter is not supported yet.
-        scatter_fraction: share of the flux that a ``bsdf`` scatters, 0 to 1.
+        bsdf: how it scatters, such as LambertianBSDF(0.9); None does not. For surfaces that refract or reflect.
+        scatter_fraction: share of the flux that a ``bsdf`` scatters, 0 to 1. Differentiable.
         coating: of a refracting surface; replaces Fresnel's equations there.
         aperture_radius: of a lens face or a mirror, in place of the component's own, mm, > 0.
         interaction: REFRACTIVE, REFLECTIVE or ABSORBING; None is refractive for a face, absorbing for an edge or rim.
         reflectance: of a REFLECTIVE surface: a number in [0, 1], a callable of the wavelength in µm, or a coating.
     """
 
-    bsdf: None = None
+    bsdf: BaseBSDF | None = None
     scatter_fraction: Number = 1.0
     coating: Any = None
     aperture_radius: Number | None = None
@@ -169,8 +203,7 @@ class SurfaceConfig:
     reflectance: Any = None
 
     def __post_init__(self) -> None:
-        if self.bsdf is not None:
-            raise NotImplementedError("bsdf: scatter is not supported yet; it takes None")
+        check_bsdf(self.bsdf, "bsdf")
         check_number(self.scatter_fraction, "scatter_fraction", minimum=0.0, maximum=1.0)
         check_coating(self.coating, "coating")
         check_number(self.aperture_radius, "aperture_radius", positive=True, none_ok=True)
@@ -324,6 +357,57 @@ class IrradianceDetectorConfig:
 
     def __post_init__(self) -> None:
         check_pixels(self)
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralDetectorConfig:
+    """A rectangular detector of pixels in the plane z = 0 that keeps bins of wavelength apart.
+
+    Args:
+        width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, absorb: as for `IrradianceDetectorConfig`.
+        wl_min, wl_max: where the first bin begins and the last one ends, µm. Light outside goes to the end bins.
+        num_bins: of equal width, >= 1.
+    """
+
+    width: Number
+    height: Number
+    num_pixels_x: int = 256
+    num_pixels_y: int = 256
+    wl_min: float = 0.4
+    wl_max: float = 0.7
+    num_bins: int = 100
+    splat: str = "bilinear"
+    splat_sigma: Number = 0.5
+    absorb: bool = True
+
+    def __post_init__(self) -> None:
+        check_pixels(self)
+        low, high = check_constant(self.wl_min, "wl_min"), check_constant(self.wl_max, "wl_max")
+        check_count(self.num_bins, "num_bins")
+        if not 0.0 <= low < high:
+            raise ValueError(f"wl_min and wl_max got {low:g} and {high:g}; they take 0 <= wl_min < wl_max, in µm")
+        check_bins(bin_edges(self))
+
+
+@dataclass(frozen=True, eq=False)
+class FarFieldDetectorConfig:
+    """A detector of directions in the plane z = 0, wide enough for every ray that comes its way.
+
+    Args:
+        num_theta: bins of the angle to the axis, from 0 to 90 degrees, >= 1.
+        num_phi: bins of azimuth, from -180 to 180 degrees, >= 1.
+        absorb: False lets rays pass after reading them.
+        splat: "hard", each ray into the bin that holds its direction, or "bilinear", over four bins. A hard splat has
+            no derivative with respect to where the light goes.
+    """
+
+    num_theta: int = 90
+    num_phi: int = 360
+    absorb: bool = True
+    splat: str = "hard"
+
+    def __post_init__(self) -> None:
+        check_directions(self, "num_theta", "num_phi")
 
 
 @dataclass(frozen=True, eq=False)

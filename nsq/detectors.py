@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .configs import IrradianceDetectorConfig, RayDatabaseConfig, check_pixels
+import numpy as np
+
+from .configs import (
+    FarFieldDetectorConfig,
+    IrradianceDetectorConfig,
+    RayDatabaseConfig,
+    SpectralDetectorConfig,
+    bin_edges,
+    check_bins,
+    check_directions,
+    check_pixels,
+)
 from .coordinates import CoordinateSystem
 from .geometries import FinitePlaneGeometry, Geometry
-from .numbers import Number, check_count, check_flag
+from .numbers import Number, check_constant, check_count, check_flag, check_number
 
 
 class BaseDetector:
@@ -72,6 +83,91 @@ class IrradianceDetector(BaseDetector):
 
 
 @dataclass(eq=False)
+class SpectralDetector(BaseDetector):
+    """A rectangle in the local plane z = 0, divided into pixels that collect flux in bins of wavelength.
+
+    Args:
+        cs, width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, name, absorb: as for `IrradianceDetector`.
+        wavelength_bins: (nb + 1,) edges of the bins, µm, rising. A wavelength belongs to the last bin that begins at or
+            below it, and to an end bin where it lies outside; nothing is shared between bins.
+    """
+
+    cs: CoordinateSystem
+    width: Number
+    height: Number
+    num_pixels_x: int
+    num_pixels_y: int
+    wavelength_bins: Any
+    splat: str = "bilinear"
+    splat_sigma: Number = 0.5
+    name: str = ""
+    absorb: bool = True
+
+    def validate(self) -> None:
+        super().validate()
+        check_pixels(self)
+        self.num_pixels_x = check_count(self.num_pixels_x, "num_pixels_x")
+        self.num_pixels_y = check_count(self.num_pixels_y, "num_pixels_y")
+        self.wavelength_bins = check_bins(self.wavelength_bins)
+
+    @property
+    def num_bins(self) -> int:
+        """nb."""
+        return len(self.wavelength_bins) - 1
+
+    def bins_of(self, wavelengths: np.ndarray) -> np.ndarray:
+        """The bin (int64, shaped as ``wavelengths``) that each wavelength in µm belongs to."""
+        found = np.searchsorted(self.wavelength_bins, np.asarray(wavelengths, dtype=np.float64), side="right") - 1
+        return np.clip(found, 0, self.num_bins - 1)
+
+    @property
+    def geometry(self) -> FinitePlaneGeometry:
+        """The rectangle that rays hit."""
+        return FinitePlaneGeometry(self.width, self.height)
+
+
+@dataclass(eq=False)
+class FarFieldDetector(BaseDetector):
+    """A disk in the local plane z = 0 that sorts rays by direction, on a polar grid.
+
+    Theta is acos(|N|), so that light along +z and light along -z fall on one hemisphere, and phi is atan2(M, L), in
+    the detector's frame. Rays beyond ``theta_max_deg`` count in the total flux and in no bin.
+
+    Args:
+        cs: its frame.
+        theta_max_deg: where theta ends, degrees, > 0 and at most 90.
+        num_bins_theta, num_bins_phi: size of the grid, >= 1.
+        aperture_radius: of the disk, mm, > 0.
+        name: for messages.
+        absorb: False lets rays pass after reading them.
+        splat: "hard", each ray into the bin that holds its direction, or "bilinear", over four bins. A hard splat has
+            no derivative with respect to where the light goes.
+    """
+
+    cs: CoordinateSystem
+    theta_max_deg: float
+    num_bins_theta: int
+    num_bins_phi: int
+    aperture_radius: Number = 1e6
+    name: str = ""
+    absorb: bool = True
+    splat: str = "hard"
+
+    def validate(self) -> None:
+        super().validate()
+        check_constant(self.theta_max_deg, "theta_max_deg", positive=True, maximum=90.0)
+        check_number(self.aperture_radius, "aperture_radius", positive=True)
+        check_directions(self, "num_bins_theta", "num_bins_phi")
+        self.num_bins_theta = check_count(self.num_bins_theta, "num_bins_theta")
+        self.num_bins_phi = check_count(self.num_bins_phi, "num_bins_phi")
+
+    @property
+    def geometry(self) -> FinitePlaneGeometry:
+        """The disk that rays hit."""
+        return FinitePlaneGeometry(aperture_radius=self.aperture_radius)
+
+
+@dataclass(eq=False)
 class RayDatabaseDetector(BaseDetector):
     """A surface that keeps the rays that reach it.
 
@@ -115,12 +211,38 @@ def _build_irradiance(cs: CoordinateSystem, config: IrradianceDetectorConfig, na
     )
 
 
+def _build_spectral(cs: CoordinateSystem, config: SpectralDetectorConfig, name: str) -> SpectralDetector:
+    return SpectralDetector(
+        cs,
+        config.width,
+        config.height,
+        config.num_pixels_x,
+        config.num_pixels_y,
+        bin_edges(config),
+        splat=config.splat,
+        splat_sigma=config.splat_sigma,
+        name=name,
+        absorb=config.absorb,
+    )
+
+
+def _build_far_field(cs: CoordinateSystem, config: FarFieldDetectorConfig, name: str) -> FarFieldDetector:
+    return FarFieldDetector(
+        cs, 90.0, config.num_theta, config.num_phi, name=name, absorb=config.absorb, splat=config.splat
+    )
+
+
 def _build_ray_database(cs: CoordinateSystem, config: RayDatabaseConfig, name: str) -> RayDatabaseDetector:
     geometry = FinitePlaneGeometry(config.width, config.height)
     return RayDatabaseDetector(cs, geometry, max_rays=config.max_rays or None, name=name, absorb=config.absorb)
 
 
-_DETECTORS = {IrradianceDetectorConfig: _build_irradiance, RayDatabaseConfig: _build_ray_database}
+_DETECTORS = {
+    IrradianceDetectorConfig: _build_irradiance,
+    SpectralDetectorConfig: _build_spectral,
+    FarFieldDetectorConfig: _build_far_field,
+    RayDatabaseConfig: _build_ray_database,
+}
 
 
 def build_detector(cs: CoordinateSystem, config: Any, name: str = "") -> BaseDetector:

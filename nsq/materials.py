@@ -118,7 +118,7 @@ class NSQMaterial:
         optiland_material: any object with methods ``n(wavelength_um)`` and ``k(wavelength_um)``, or None for vacuum.
             The methods may return Python numbers, NumPy arrays or tensors, of the wavelengths' shape or one scalar at
             a time; they may belong to a ``torch.nn.Module``, and gradients reach its parameters.
-        bsdf: None. Scatter is not supported yet.
+        bsdf: None. Scatter belongs to a surface: see `SurfaceConfig`.
 
     Attributes:
         optiland_material: what was given.
@@ -129,7 +129,7 @@ class NSQMaterial:
 
     def __init__(self, optiland_material: Any = None, bsdf: None = None) -> None:
         if bsdf is not None:
-            raise NotImplementedError("bsdf: scatter is not supported yet; it takes None")
+            raise NotImplementedError("bsdf: scatter belongs to a surface, not to a medium; it takes None")
         if optiland_material is not None and not _is_medium(optiland_material):
             raise TypeError(
                 f"optiland_material got {type(optiland_material).__name__};"

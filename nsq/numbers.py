@@ -103,6 +103,17 @@ def check_number(
     return value
 
 
+def check_constant(value: Any, name: str, **bounds: Any) -> float:
+    """`check_number` for a number that nothing is differentiated with respect to; returns a Python float.
+
+    Raises ValueError also for a tensor that requires a gradient, which would never arrive.
+    """
+    check_number(value, name, **bounds)
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        raise ValueError(f"{name} got a tensor that requires a gradient; it takes a constant, it is not differentiated")
+    return to_float(value)
+
+
 def check_count(value: Any, name: str, minimum: int = 1) -> int:
     """Check a whole number of at least ``minimum`` and return it as a Python int.
 

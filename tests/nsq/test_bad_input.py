@@ -129,7 +129,8 @@ CASES = [
     (face, {"interaction": "mirror"}, TypeError, ["interaction", "'mirror'", "InteractionType"]),
     (face, {"coating": 0.9}, TypeError, ["coating", "0.9", "transmittance"]),
     (face, {"scatter_fraction": 1.5}, ValueError, ["scatter_fraction", "1.5", "<= 1"]),
-    (face, {"bsdf": object()}, NotImplementedError, ["bsdf", "scatter is not supported yet"]),
+    (face, {"bsdf": object()}, TypeError, ["bsdf", "object", "LambertianBSDF"]),
+    (face, {"scatter_fraction": torch.tensor(-0.1, requires_grad=True)}, ValueError, ["scatter_fraction", ">= 0"]),
     (nsq.SimpleCoating, {"transmittance": 1.5}, ValueError, ["transmittance", "1.5", "<= 1"]),
     (nsq.SimpleCoating, {"transmittance": 0.9, "reflectance": 0.2}, ValueError, ["reflectance", "1.1", "<= 1"]),
     # spectra
@@ -257,7 +258,7 @@ def reassign(path, value):
         (reassign(["surfaces", 1, "cs", "z"], 0.1), ValueError, ["'L'", "thickness", "0.1"]),
         (reassign(["surfaces", 0, "material_back"], 1.5), TypeError, ["'L'", "material_back"]),
         (reassign(["surfaces", 0, "coating"], 0.5), TypeError, ["'L'", "coating"]),
-        (reassign(["surfaces", 0, "bsdf"], object()), NotImplementedError, ["bsdf", "not supported yet"]),
+        (reassign(["surfaces", 0, "bsdf"], object()), TypeError, ["bsdf", "object", "LambertianBSDF"]),
         (reassign(["detectors", 0, "splat"], "soft"), ValueError, ["detector 'D'", "splat", "'soft'"]),
         (reassign(["detectors", 0, "num_pixels_x"], 0), ValueError, ["detector 'D'", "num_pixels_x"]),
         (reassign(["detectors", 0, "width"], torch.ones(1)), ValueError, ["detector 'D'", "width", "shape (1,)"]),

@@ -1,0 +1,163 @@
+"""Flux on pixels by wavelength."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..numbers import Number, to_float
+from .common import as_numpy, axes, centres, label, load_npz, save_npz
+
+_FIELDS = ("name", "width", "height", "num_pixels_x", "num_pixels_y", "num_rays_hit")
+
+
+class SpectralResult:
+    """Flux on the pixels of a spectral detector, in bins of wavelength.
+
+    Args:
+        name: the detector's name.
+        data: (nb * ny * nx,) float64 tensor, flux in W, bin after bin, in each row after row along +y, attached.
+        width, height: of the detector, mm. Kept detached.
+        num_pixels_x, num_pixels_y: nx, ny.
+        wavelength_bins: (nb + 1,) edges of the bins, µm, rising.
+        num_rays_hit: rays read.
+        total_flux: 0-d tensor, W, attached.
+
+    Attributes:
+        data, total_flux: as given; differentiate through these.
+        irradiance: (ny, nx, nb) float64 array, W/mm² in each bin (not per µm), detached.
+        wavelengths: (nb,) array, centres of the bins, µm; assignable.
+        x_coords, y_coords: (nx,) and (ny,) arrays, pixel centres in the detector's frame, mm.
+        total_flux_float: the total as a Python float.
+        name, width, height, num_pixels_x, num_pixels_y, wavelength_bins, num_rays_hit: as given.
+
+    Raises ValueError for ``data`` or ``wavelengths`` of another size.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        data: torch.Tensor,
+        width: Number,
+        height: Number,
+        num_pixels_x: int,
+        num_pixels_y: int,
+        wavelength_bins: Any,
+        num_rays_hit: int,
+        total_flux: torch.Tensor,
+    ) -> None:
+        self.wavelength_bins = np.array(wavelength_bins, dtype=np.float64)
+        if self.wavelength_bins.ndim != 1 or len(self.wavelength_bins) < 2:
+            raise ValueError(f"wavelength_bins got shape {self.wavelength_bins.shape}; it takes (nb + 1,) edges")
+        self.num_pixels_x, self.num_pixels_y = int(num_pixels_x), int(num_pixels_y)
+        size = self.num_bins * self.num_pixels_y * self.num_pixels_x
+        if tuple(data.shape) != (size,):
+            raise ValueError(f"data got shape {tuple(data.shape)}; it takes ({size},)")
+        self.name = name
+        self.data = data
+        self.width, self.height = to_float(width), to_float(height)
+        self.num_rays_hit = int(num_rays_hit)
+        self.total_flux = total_flux
+        self.x_coords = centres(self.width, self.num_pixels_x)
+        self.y_coords = centres(self.height, self.num_pixels_y)
+        self.wavelengths = 0.5 * (self.wavelength_bins[:-1] + self.wavelength_bins[1:])
+
+    @property
+    def num_bins(self) -> int:
+        """nb."""
+        return len(self.wavelength_bins) - 1
+
+    @property
+    def wavelengths(self) -> np.ndarray:
+        return self._wavelengths
+
+    @wavelengths.setter
+    def wavelengths(self, values: Any) -> None:
+        values = np.array(values, dtype=np.float64)
+        if values.shape != (self.num_bins,):
+            raise ValueError(f"wavelengths got shape {values.shape}; it takes ({self.num_bins},), one for each bin")
+        self._wavelengths = values
+
+    @property
+    def pixel_area(self) -> float:
+        """Area of a pixel, mm²."""
+        return self.width / self.num_pixels_x * (self.height / self.num_pixels_y)
+
+    @property
+    def flux(self) -> torch.Tensor:
+        """(nb, ny, nx) tensor, W, attached: ``data`` in its shape."""
+        return self.data.reshape(self.num_bins, self.num_pixels_y, self.num_pixels_x)
+
+    @property
+    def spectrum(self) -> torch.Tensor:
+        """(nb,) tensor, W, attached: the flux of all pixels in each bin."""
+        return self.flux.sum(dim=(1, 2))
+
+    @property
+    def irradiance(self) -> np.ndarray:
+        return np.ascontiguousarray(np.moveaxis(as_numpy(self.flux), 0, 2)) / self.pixel_area
+
+    @property
+    def total_flux_float(self) -> float:
+        return to_float(self.total_flux)
+
+    def to_numpy(self) -> np.ndarray:
+        """The irradiance (ny, nx, nb) in W/mm², a float64 array of its own."""
+        return self.irradiance
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the map, summed over wavelength, and return its axes. ``kwargs`` go to ``imshow``.
+
+        On ``ax`` the map stands alone; on a new figure the spectrum stands beside it.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt  # not needed by anything but a plot, and slow to import
+
+            _, (ax, beside) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+            self.plot_spectrum(beside)
+        w, h = 0.5 * self.width, 0.5 * self.height
+        options = {"origin": "lower", "extent": (-w, w, -h, h), "aspect": "equal", **kwargs}
+        image = ax.imshow(self.irradiance.sum(axis=2), **options)
+        ax.figure.colorbar(image, ax=ax, label="W/mm²")
+        label(ax, self.name)
+        return ax
+
+    def plot_spectrum(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the flux in each bin on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``stairs``."""
+        ax = axes(ax)
+        ax.stairs(as_numpy(self.spectrum), self.wavelength_bins, **kwargs)
+        ax.set_xlabel("wavelength (µm)")
+        ax.set_ylabel("flux in a bin (W)")
+        return ax
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result to an .npz file, all of it or nothing, and return its path. The graph is not saved."""
+        arrays = {name: getattr(self, name) for name in (*_FIELDS, "wavelength_bins", "wavelengths")}
+        arrays.update(data=as_numpy(self.data), total_flux=as_numpy(self.total_flux))
+        derived = {"irradiance": self.irradiance, "x_coords": self.x_coords, "y_coords": self.y_coords}
+        return save_npz(path, {"kind": "SpectralResult", **arrays, **derived})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SpectralResult:
+        """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
+        arrays = load_npz(path, "SpectralResult")
+        made = cls(
+            data=torch.from_numpy(arrays["data"]),
+            total_flux=torch.tensor(arrays["total_flux"]),
+            wavelength_bins=arrays["wavelength_bins"],
+            **{name: arrays[name].item() for name in _FIELDS},
+        )
+        made.wavelengths = arrays["wavelengths"]
+        return made
+
+    def __repr__(self) -> str:
+        return (
+            f"SpectralResult({self.name!r}, {self.num_pixels_x} x {self.num_pixels_y} pixels, {self.num_bins} bins"
+            f" from {self.wavelength_bins[0]:g} to {self.wavelength_bins[-1]:g} µm,"
+            f" {self.num_rays_hit} rays, {self.total_flux_float:.6g} W)"
+        )
