@@ -1,7 +1,8 @@
 """One scene for each group of differentiable numbers; ``CASES[name]`` is (nominal values, builder of the scene).
 
 Every scene ends on the map "D" of a detector wider than its beam, and keeps the beam away from the rims: the
-derivative of a rim's visibility is another matter. Poses sit on several levels of `reference_cs`.
+derivative of a rim's visibility is another matter. Poses sit on several levels of `reference_cs`. Beams are wide and
+faces steep, so that a conic constant moves the light by far more than the rounding of a central difference.
 """
 
 import numpy as np
@@ -23,8 +24,9 @@ def frame(values, prefix, parent=None):
 
 
 def screen(scene, cs, width=36.0, height=30.0, splat="bilinear"):
+    """A Gaussian splat ends after whole pixels; with this sigma it is below 1e-9 there, and the map is smooth."""
     config = nsq.IrradianceDetectorConfig(
-        width=width, height=height, num_pixels_x=18, num_pixels_y=14, splat=splat, splat_sigma=0.8
+        width=width, height=height, num_pixels_x=18, num_pixels_y=14, splat=splat, splat_sigma=0.15
     )
     scene.add_detector("D", cs, config)
 
@@ -50,34 +52,34 @@ class Cauchy(torch.nn.Module):
 
 def lens(v):
     scene = nsq.NSQScene()
-    beam(scene)
+    beam(scene, aperture_radius=9.0)
     table = frame(v, "table")
     config = nsq.LensConfig(
         r1=v["r1"], r2=v["r2"], conic1=v["conic1"], conic2=v["conic2"], thickness=v["thickness"],
         material=nsq.NSQMaterial.constant(v["n"], v["k"]), front_aperture_radius=11.0,
     )  # fmt: skip
     scene.add_lens("L", frame(v, "lens", table), config)
-    screen(scene, nsq.CoordinateSystem(z=70.0))
+    screen(scene, nsq.CoordinateSystem(z=52.0), width=20.0, height=16.0)
     return scene
 
 
 def doublet(v):
     scene = nsq.NSQScene()
-    beam(scene, spectrum=FDC)
+    beam(scene, nsq.CoordinateSystem(x=0.6, y=-0.4, rx=0.05, ry=-0.08), spectrum=FDC, aperture_radius=9.0)
     media = [nsq.NSQMaterial(Cauchy(*(v[f"{glass}.{p}"] for p in "abc"))) for glass in ("crown", "flint")]
     config = nsq.DoubletConfig(
         r1=v["r1"], r2=v["r2"], r3=v["r3"], conic1=v["conic1"], conic2=v["conic2"], conic3=v["conic3"],
         thickness1=v["thickness1"], thickness2=v["thickness2"], material1=media[0], material2=media[1],
-        aperture_radius=10.0,
+        aperture_radius=11.0,
     )  # fmt: skip
-    scene.add_doublet("DB", nsq.CoordinateSystem(z=20.0), config)
-    screen(scene, nsq.CoordinateSystem(z=75.0), splat="gaussian")
+    scene.add_doublet("DB", nsq.CoordinateSystem(z=5.0), config)
+    screen(scene, nsq.CoordinateSystem(z=50.0), width=20.0, height=16.0, splat="gaussian")
     return scene
 
 
 def mirror(v):
     scene = nsq.NSQScene()
-    beam(scene)
+    beam(scene, aperture_radius=9.0)
     config = nsq.MirrorConfig(radius=v["radius"], conic=v["conic"], aperture_radius=20.0, reflectance=v["reflectance"])
     scene.add_mirror("M", frame(v, "mirror"), config)
     screen(scene, nsq.CoordinateSystem(y=60.0, z=60.0, rx=np.pi / 2))
@@ -127,7 +129,7 @@ def extended(v):
 
 def detector(v):
     scene = nsq.NSQScene()
-    beam(scene)
+    beam(scene, nsq.CoordinateSystem(rx=0.07, ry=-0.1))  # a move along the beam would change nothing
     stage = frame(v, "stage")
     screen(scene, frame(v, "detector", stage), width=v["width"], height=v["height"])
     return scene
@@ -135,18 +137,18 @@ def detector(v):
 
 CASES = {
     "lens": (
-        {"r1": 60.0, "r2": -85.0, "conic1": -0.6, "conic2": 0.8, "thickness": 5.0, "n": 1.53, "k": 2e-6,
+        {"r1": 40.0, "r2": -60.0, "conic1": -1.6, "conic2": 1.8, "thickness": 5.0, "n": 1.53, "k": 2e-6,
          **pose("table", 0.4, -0.3, 12.0, 0.03, -0.05, 0.2), **pose("lens", -0.5, 0.6, 9.0, 0.06, 0.04, -0.3)},
         lens,
     ),
     "doublet": (
-        {"r1": 62.8, "r2": -45.7, "r3": -128.2, "conic1": -0.4, "conic2": 0.7, "conic3": 1.1, "thickness1": 4.0,
+        {"r1": 38.0, "r2": -30.0, "r3": -60.0, "conic1": -1.4, "conic2": 1.7, "conic3": 2.1, "thickness1": 6.0,
          "thickness2": 2.5, "crown.a": 1.505, "crown.b": 0.0042, "crown.c": 1e-6, "flint.a": 1.643, "flint.b": 0.01,
          "flint.c": 2e-6},
         doublet,
     ),
     "mirror": (
-        {"radius": -150.0, "conic": -0.7, "reflectance": 0.83, **pose("mirror", 0.4, -0.6, 60.0, 0.78, 0.05, 0.1)},
+        {"radius": -100.0, "conic": -1.7, "reflectance": 0.83, **pose("mirror", 0.4, -0.6, 60.0, 0.78, 0.05, 0.1)},
         mirror,
     ),
     "coloured mirror": ({"offset": 0.5, "slope": 0.6}, coloured_mirror),
