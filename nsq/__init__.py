@@ -61,6 +61,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "rng": ("EventSlot", "NSQRng", "pcg32_uint32"),
     "sampling": ("SamplingPolicy",),
     "scene": ("NSQScene",),
+    "serialization": ("NSQ_SCHEMA_VERSION", "scene_from_dict", "scene_to_dict"),
     "sources": ("BaseNSQSource", "CollimatedSource", "ExtendedSource", "PointSource"),
     "spectrum": ("Spectrum",),
     "threads": ("get_num_threads", "set_num_threads"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from .components import SurfaceComponent
@@ -141,6 +142,23 @@ class NSQScene:
             record_paths=record_paths,
             **options,
         )
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write the scene to a JSON file, all of it or nothing; what cannot be written raises as in `scene_to_dict`."""
+        from .serialization import write_json
+
+        write_json(self, path)
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str]) -> NSQScene:
+        """Read what `to_json` wrote.
+
+        Raises FileNotFoundError, and ValueError naming the file and the place for anything but a whole scene of this
+        schema version.
+        """
+        from .serialization import read_json
+
+        return read_json(path)
 
     def __repr__(self) -> str:
         return (

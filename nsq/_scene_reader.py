@@ -1,0 +1,218 @@
+"""Scenes from plain values: every class, key and value is checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._schema import (
+    COMPONENTS,
+    CS_NUMBERS,
+    DEEPEST,
+    DETECTORS,
+    KINDS_OF_COMPOUND,
+    NSQ_SCHEMA_VERSION,
+    SOURCES,
+    VALUES,
+    VERSION_KEY,
+    Broken,
+    arguments_of,
+    class_named,
+)
+from .coatings import SimpleCoating
+from .configs import InteractionType
+from .coordinates import CoordinateSystem
+from .materials import VACUUM, IdealMaterial, Material, NSQMaterial
+from .sampling import SamplingPolicy
+from .spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from .scene import NSQScene
+
+
+# medium -> what its entry holds
+_MEDIA: dict[Any, tuple[str, ...]] = {"vacuum": (), "constant": ("n", "k"), "catalogue": ("page",)}
+
+
+class _Reader:
+    """Objects of one scene from plain values; entries of one id become one object."""
+
+    def __init__(self) -> None:
+        self._shared: dict[Any, tuple[Any, Any]] = {}
+
+    def share(self, entry: dict[str, Any], where: str, make: Callable[[], Any]) -> Any:
+        key = entry.get("id")
+        if key is None:
+            return make()
+        if not isinstance(key, int) or isinstance(key, bool):
+            raise Broken(f"{where}.id", f"got {key!r}; it takes an int")
+        if key not in self._shared:
+            made = make()
+            self._shared.setdefault(key, (entry, made))
+        first, obj = self._shared[key]
+        if first != entry:
+            raise Broken(where, f"differs from an earlier entry of the same id {key}; entries of one id must be equal")
+        return obj
+
+    def frame(self, entry: Any, where: str, depth: int = 0) -> CoordinateSystem:
+        if depth > DEEPEST:
+            raise Broken(where, f"frames refer to each other more than {DEEPEST} deep")
+        _keys(entry, where, (*CS_NUMBERS, "reference_cs"), ("id",))
+        return self.share(entry, where, lambda: self._frame(entry, where, depth))
+
+    def _frame(self, entry: dict[str, Any], where: str, depth: int) -> CoordinateSystem:
+        parent = entry["reference_cs"]
+        above = None if parent is None else self.frame(parent, f"{where}.reference_cs", depth + 1)
+        numbers = {name: _number(entry[name], f"{where}.{name}") for name in CS_NUMBERS}
+        return _made(where, lambda: CoordinateSystem(**numbers, reference_cs=above))
+
+    def value(self, value: Any, where: str) -> Any:
+        if isinstance(value, dict):
+            return self.share(value, where, lambda: self._object(value, where))
+        if isinstance(value, list):
+            return np.array([_number(v, f"{where}[{i}]") for i, v in enumerate(value)])
+        if value in ("inf", "-inf"):
+            return float(value)
+        return value
+
+    def _object(self, entry: dict[str, Any], where: str) -> Any:
+        kind = entry.get("type")
+        if kind in ("NSQMaterial", "Material"):
+            return self._medium(entry, where)
+        if kind == "Spectrum":
+            _keys(entry, where, ("type", "wavelengths", "weights"), ("id",))
+            return _made(where, lambda: Spectrum(entry["wavelengths"], entry["weights"]))
+        if kind == "SimpleCoating":
+            _keys(entry, where, ("type", "transmittance", "reflectance"), ("id",))
+            shares = {name: _number(entry[name], f"{where}.{name}") for name in ("transmittance", "reflectance")}
+            return _made(where, lambda: SimpleCoating(**shares))
+        cls = class_named(kind, VALUES, where)
+        return self.build(cls, entry, where, ("type",), {})
+
+    def _medium(self, entry: dict[str, Any], where: str) -> Any:
+        medium = entry.get("medium")
+        if not isinstance(medium, str) or medium not in _MEDIA:
+            raise Broken(f"{where}.medium", f"got {medium!r}; it takes one of {list(_MEDIA)}")
+        _keys(entry, where, ("type", "medium", *_MEDIA[medium]), ("id",))
+        if medium == "vacuum":
+            return VACUUM
+        if medium == "constant":
+            n, k = _number(entry["n"], f"{where}.n"), _number(entry["k"], f"{where}.k")
+            inner = _made(where, lambda: IdealMaterial(n, k))
+        else:
+            page = entry["page"]
+            if not isinstance(page, str) or page.count("/") != 2:
+                raise Broken(f"{where}.page", f"got {page!r}; it takes 'shelf/book/page'")
+            inner = _made(where, lambda: Material(page))
+        return NSQMaterial(inner) if entry["type"] == "NSQMaterial" else inner
+
+    def build(self, cls: type, entry: dict[str, Any], where: str, other: tuple[str, ...], extra: dict[str, Any]) -> Any:
+        """An object of a class whose arguments an entry holds beside the keys ``other``."""
+        names = arguments_of(cls)
+        _keys(entry, where, other, (*names, "id", "label"))
+        values = {name: self.value(entry[name], f"{where}.{name}") for name in names if name in entry}
+        if isinstance(values.get("interaction"), str):
+            values["interaction"] = _interaction(values["interaction"], f"{where}.interaction")
+        return _made(where, lambda: cls(**extra, **values))
+
+    def component(self, scene: NSQScene, entry: Any, where: str) -> None:
+        _keys(entry, where, ("type", "name", "cs", "config"), ("label",))
+        if not isinstance(entry["type"], str) or entry["type"] not in COMPONENTS:
+            raise Broken(f"{where}.type", f"unknown class {entry['type']!r}. {KINDS_OF_COMPOUND}")
+        kind, config = COMPONENTS[entry["type"]]
+        _keys(entry["config"], f"{where}.config", (), arguments_of(config))
+        made = self.build(config, entry["config"], f"{where}.config", (), {})
+        cs = self.frame(entry["cs"], f"{where}.cs")
+        label = _text(entry.get("label", entry["name"]), f"{where}.name")
+        obj = _made(where, lambda: kind(label, cs, made))
+        _made(f"{where}.name", lambda: scene.component_registry.add(entry["name"], obj))
+
+    def placed(self, registry: Any, table: dict[str, str], entry: Any, where: str) -> None:
+        if not isinstance(entry, dict):
+            raise Broken(where, f"got {type(entry).__name__}; it takes an object")
+        cls = class_named(entry.get("type"), table, f"{where}.type")
+        _keys(entry, where, ("type", "name", "cs"), (*arguments_of(cls), "label"))
+        cs = self.frame(entry["cs"], f"{where}.cs")
+        label = _text(entry.get("label", entry["name"]), f"{where}.name")
+        obj = self.build(cls, entry, where, ("type", "name", "cs"), {"cs": cs, "name": label})
+        _made(f"{where}.name", lambda: registry.add(entry["name"], obj))
+
+
+def _interaction(value: str, where: str) -> InteractionType:
+    if value not in InteractionType.__members__:
+        raise Broken(where, f"got {value!r}; it takes one of {list(InteractionType.__members__)}")
+    return InteractionType[value]
+
+
+def _keys(entry: Any, where: str, needed: tuple[str, ...], optional: tuple[str, ...]) -> None:
+    if not isinstance(entry, dict):
+        raise Broken(where, f"got {type(entry).__name__}; it takes an object")
+    for key in needed:
+        if key not in entry:
+            raise Broken(where, f"has no {key!r}")
+    for key in entry:
+        if key not in needed and key not in optional:
+            raise Broken(where, f"has {key!r}, which it does not take")
+
+
+def _number(value: Any, where: str) -> float:
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Broken(where, f"got {value!r}; it takes a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise Broken(where, "got a number beyond the range of float64") from None
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise Broken(where, f"got {value!r}; it takes a str")
+    return value
+
+
+def _made(where: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` makes; its complaint with the place in the file."""
+    try:
+        return make()
+    except (TypeError, ValueError, KeyError, NotImplementedError, OverflowError) as error:
+        raise Broken(where, str(error)) from error
+
+
+def read_scene(data: dict[str, Any]) -> NSQScene:
+    """The scene that `scene_to_dict` wrote.
+
+    Raises ValueError, naming the place in ``data``, for a missing or other schema version, an unknown class, a missing,
+    unknown or repeated name, and values that a class does not take.
+    """
+    from .scene import NSQScene
+
+    if not isinstance(data, dict):
+        raise Broken("scene", f"got {type(data).__name__}; it takes an object with {VERSION_KEY!r}")
+    if VERSION_KEY not in data:
+        raise Broken("scene", f"has no {VERSION_KEY!r}, so it is no scene of this package")
+    version = data[VERSION_KEY]
+    if isinstance(version, bool) or version != NSQ_SCHEMA_VERSION:
+        raise Broken(
+            "scene",
+            f"schema version is {version!r}; this version of the package reads schema version {NSQ_SCHEMA_VERSION}",
+        )
+    lists = ("components", "sources", "detectors")
+    _keys(data, "scene", (VERSION_KEY, *lists), ("sampling_policy",))
+    for name in lists:
+        if not isinstance(data[name], list):
+            raise Broken(name, f"got {type(data[name]).__name__}; it takes a list")
+    scene, reader = NSQScene(), _Reader()
+    for i, entry in enumerate(data["components"]):
+        reader.component(scene, entry, f"components[{i}]")
+    for i, entry in enumerate(data["sources"]):
+        reader.placed(scene.source_registry, SOURCES, entry, f"sources[{i}]")
+    for i, entry in enumerate(data["detectors"]):
+        reader.placed(scene.detector_registry, DETECTORS, entry, f"detectors[{i}]")
+    if "sampling_policy" in data:
+        policy = data["sampling_policy"]
+        scene.sampling_policy = reader.build(SamplingPolicy, policy, "sampling_policy", (), {})
+    return scene

@@ -1,0 +1,142 @@
+"""Scenes from a seed: every class, field and way of sharing objects that a scene can hold."""
+
+import numpy as np
+import torch
+
+import nsq
+
+GLASSES = ("N-BK7", "N-SF5", "N-F2", "N-SF11")
+
+
+class Maker:
+    def __init__(self, seed, tensors=False):
+        self.rng = np.random.default_rng(seed)
+        self.tensors = tensors
+        self.frames = []
+        self.media = [nsq.NSQMaterial.constant(self.real(1.3, 1.9), 10.0 ** self.real(-9, -6)) for _ in range(2)]
+        self.media += [nsq.NSQMaterial.from_glass("N-BK7"), nsq.IdealMaterial(1.7), nsq.Material("N-F2")]
+        self.coatings = [nsq.SimpleCoating(self.real(0.5, 0.9), self.real(0.0, 0.1))]
+
+    def chance(self, p=0.5):
+        return self.rng.random() < p
+
+    def pick(self, values):
+        return values[self.rng.integers(len(values))]
+
+    def real(self, low, high):
+        """A number as a float, an int, a NumPy number or, where they are wanted, a tensor."""
+        value = self.rng.uniform(low, high)
+        kind = self.rng.integers(6)
+        if kind == 0 and self.tensors:
+            return torch.tensor(value, dtype=self.pick([torch.float32, torch.float64]), requires_grad=self.chance())
+        if kind == 1 and round(value) > low and round(value) < high:
+            return round(value)
+        return np.float64(value) if kind == 2 else float(value)
+
+    def frame(self):
+        numbers = {name: self.real(-200.0, 200.0) for name in "xyz"}
+        numbers |= {name: self.real(-3.0, 3.0) for name in ("rx", "ry", "rz")}
+        parent = self.pick(self.frames) if self.frames and self.chance() else None
+        self.frames.append(nsq.CoordinateSystem(**numbers, reference_cs=parent))
+        return self.pick(self.frames) if self.chance(0.2) else self.frames[-1]
+
+    def medium(self):
+        return self.pick([*GLASSES, *self.media, nsq.VACUUM])
+
+    def spectrum(self):
+        count = self.rng.integers(1, 5)
+        return nsq.Spectrum(self.rng.uniform(0.42, 0.9, count), self.rng.uniform(0.1, 2.0, count))
+
+    def surface(self, parts):
+        if self.chance(0.6):
+            return None
+        kind = self.pick([None, *nsq.InteractionType])
+        own = {"interaction": kind, "scatter_fraction": self.real(0.0, 1.0)}
+        if kind is nsq.InteractionType.REFLECTIVE:
+            own["reflectance"] = self.pick([self.real(0.1, 0.9), *self.coatings])
+        elif parts == "face" and kind in (None, nsq.InteractionType.REFRACTIVE):
+            own["coating"] = self.pick([None, nsq.SimpleCoating(0.75, 0.125), *self.coatings])
+        return nsq.SurfaceConfig(**own)
+
+    def radius(self):
+        return self.pick([self.real(60.0, 300.0), self.real(-300.0, -60.0), np.inf, -np.inf, 0])
+
+    def lens(self):
+        aperture = self.real(3.0, 9.0)
+        return nsq.LensConfig(
+            r1=self.radius(),
+            r2=self.radius(),
+            thickness=self.real(4.0, 9.0),
+            material=self.medium(),
+            front_aperture_radius=aperture,
+            back_aperture_radius=self.pick([None, self.real(3.0, 9.0)]),
+            conic1=self.real(-2.0, 1.0),
+            conic2=self.real(-2.0, 1.0),
+            front=self.surface("face"),
+            back=self.surface("face"),
+            edge=self.surface("edge"),
+            rim=self.surface("edge"),
+            ambient=self.pick([nsq.VACUUM, self.media[0]]),
+        )
+
+    def doublet(self):
+        return nsq.DoubletConfig(
+            r1=self.radius(),
+            r2=self.radius(),
+            r3=self.radius(),
+            thickness1=self.real(4.0, 9.0),
+            thickness2=self.real(4.0, 9.0),
+            material1=self.medium(),
+            material2=self.medium(),
+            aperture_radius=self.real(3.0, 9.0),
+            front=self.surface("face"),
+            cemented=self.surface("face"),
+            back=self.surface("face"),
+            edge=self.surface("edge"),
+        )
+
+    def mirror(self):
+        reflectance = self.pick([self.real(0.1, 0.9), *self.coatings])
+        return nsq.MirrorConfig(self.radius(), reflectance, self.real(-2.0, 1.0), self.real(5.0, 30.0))
+
+    def source(self):
+        common = {"spectrum": self.spectrum(), "total_flux": self.real(0.0, 5.0)}
+        common["medium"] = self.pick([None, self.medium()])
+        kind = self.rng.integers(4)
+        if kind == 0:
+            return nsq.PointSourceConfig(**common, half_angle_deg=self.real(1.0, 180.0))
+        if kind == 1:
+            return nsq.CollimatedSourceConfig(**common, aperture_radius=self.real(1.0, 9.0))
+        if kind == 2:
+            sigma = self.pick([None, self.real(0.5, 4.0)])
+            beam = {"aperture_radius": self.real(1.0, 9.0), "profile": "gaussian", "gaussian_sigma": sigma}
+            return nsq.CollimatedSourceConfig(**common, **beam)
+        size = {"width": self.real(0.5, 3.0), "height": self.real(0.5, 3.0), "half_angle_deg": self.real(5.0, 120.0)}
+        return nsq.ExtendedSourceConfig(**common, **size, aperture_radius=self.pick([None, self.real(0.5, 2.0)]))
+
+    def detector(self):
+        size = {"width": self.real(5.0, 50.0), "height": self.real(5.0, 50.0), "absorb": self.chance(0.8)}
+        if self.chance(0.3):
+            return nsq.RayDatabaseConfig(**size, max_rays=int(self.rng.integers(0, 50)))
+        pixels = {"num_pixels_x": int(self.rng.integers(1, 9)), "num_pixels_y": int(self.rng.integers(1, 9))}
+        splat = self.pick(["bilinear", "gaussian", "hard"])
+        return nsq.IrradianceDetectorConfig(**size, **pixels, splat=splat, splat_sigma=self.rng.uniform(0.1, 2.0))
+
+    def scene(self):
+        scene = nsq.NSQScene()
+        for i in range(self.rng.integers(1, 4)):
+            scene.add_source(f"source {i}", self.frame(), self.source())
+        for i in range(self.rng.integers(0, 4)):
+            kind = self.rng.integers(3)
+            add = (scene.add_lens, scene.add_doublet, scene.add_mirror)[kind]
+            add(f"part-{i} µ", self.frame(), (self.lens, self.doublet, self.mirror)[kind]())
+        for i in range(self.rng.integers(1, 4)):
+            scene.add_detector(f"D{i}", self.frame(), self.detector())
+        if self.chance():
+            rule = self.pick(["fresnel", "auto", 0.25])
+            scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=rule, rr_start_flux=self.rng.uniform(0.0, 1e-2))
+        return scene
+
+
+def generated(seed, tensors=False):
+    return Maker(seed, tensors).scene()

@@ -1,0 +1,353 @@
+"""Scenes in files: exact round trips, and what happens with files that are no scenes."""
+
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+import nsq
+from nsq.lower import lower
+
+from .generated_scenes import generated
+from .scenes import FDC, GREEN, gauss_point_doublet, ledger, singlet
+
+NUM_SCENES = 200
+
+
+def tables(scene):
+    """Everything that a trace sees of a scene."""
+    with torch.no_grad():
+        ir = lower(scene, 1000)
+    arrays = [t.detach().numpy() for t in ir.tensors.as_tuple()]
+    arrays += [ir.domain, ir.rows, ir.detector_ints, ir.detector_sigmas, ir.wavelengths, ir.cumulative, ir.source_lines]
+    return [a.tobytes() for a in arrays], (ir.sources, ir.flux_in, ir.eps, ir.surface_names, ir.detector_names)
+
+
+def through_a_file(scene, tmp_path):
+    scene.to_json(tmp_path / "scene.json")
+    return nsq.NSQScene.from_json(tmp_path / "scene.json")
+
+
+@pytest.mark.parametrize("start", range(0, NUM_SCENES, 50))
+def test_generated_scenes_lower_to_the_same_bits(start, tmp_path):
+    for seed in range(start, start + 50):
+        scene = generated(seed)
+        twin = through_a_file(scene, tmp_path)
+        assert tables(twin) == tables(scene), seed
+        assert twin.sampling_policy == scene.sampling_policy
+        assert nsq.scene_to_dict(twin) == nsq.scene_to_dict(scene)
+
+
+def test_generated_scenes_of_tensors_keep_their_numbers(tmp_path):
+    for seed in range(40):
+        scene = generated(seed, tensors=True)
+        twin = through_a_file(scene, tmp_path)
+        assert nsq.scene_to_dict(twin) == nsq.scene_to_dict(scene)
+        with torch.no_grad():
+            pairs = zip(*(lower(s, 1000).tensors.as_tuple() for s in (twin, scene)), strict=True)
+        for read, made in pairs:  # what torch and NumPy derive from the same numbers may differ in the last place
+            np.testing.assert_allclose(read.numpy(), made.detach().numpy(), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", [singlet, gauss_point_doublet, lambda: generated(3), lambda: generated(11)])
+def test_traces_of_a_loaded_scene_are_the_same_bits(make, tmp_path):
+    scene = make()
+    with torch.no_grad():
+        results = [s.trace(2000, seed=5) for s in (scene, through_a_file(scene, tmp_path))]
+    assert ledger(results[0]) == ledger(results[1])
+    for name, seen in results[0].detectors.items():
+        twin = results[1].detectors[name]
+        for field in ("data", "x", "flux", "ray_id"):
+            if hasattr(seen, field):
+                assert torch.equal(getattr(seen, field), getattr(twin, field))
+
+
+def full_scene():
+    """One of everything, by hand."""
+    scene = nsq.NSQScene()
+    bench = nsq.CoordinateSystem(z=10, rx=0.1)
+    water = nsq.NSQMaterial.constant(1.33)
+    point = nsq.PointSourceConfig(spectrum=FDC, total_flux=3, half_angle_deg=25.0, medium=water)
+    scene.add_source("P", nsq.CoordinateSystem(z=-50), point)
+    coated = nsq.SurfaceConfig(coating=nsq.SimpleCoating(0.98, 0.01))
+    lens = nsq.LensConfig(50, np.inf, 5, "N-BK7", front_aperture_radius=10, front=coated, ambient=water)
+    scene.add_lens("L", nsq.CoordinateSystem(x=1.5, reference_cs=bench), lens)
+    doublet = nsq.DoubletConfig(60, -45, -130, 6, 2.5, "N-BK7", "N-SF5", aperture_radius=9)
+    scene.add_doublet("DB", nsq.CoordinateSystem(z=30, reference_cs=bench), doublet)
+    scene.add_mirror("M", nsq.CoordinateSystem(z=90), nsq.MirrorConfig(-200, 0.95, conic=-1))
+    screen = nsq.IrradianceDetectorConfig(20, 10, num_pixels_x=7, num_pixels_y=5, splat="gaussian", splat_sigma=0.75)
+    scene.add_detector("D", nsq.CoordinateSystem(z=60), screen)
+    scene.add_detector("R", nsq.CoordinateSystem(z=61), nsq.RayDatabaseConfig(5, 5, max_rays=17, absorb=False))
+    return scene
+
+
+def test_names_configs_frames_spectra_and_pixels_stay(tmp_path):
+    scene = full_scene()
+    twin = through_a_file(scene, tmp_path)
+    assert twin.component_names == ["L", "DB", "M"]
+    assert (twin.source_names, twin.detector_names) == (["P"], ["D", "R"])
+    lens, doublet, mirror = (twin.component_registry.get(name) for name in ("L", "DB", "M"))
+    assert (lens.config.material, lens.config.r1, lens.config.r2) == ("N-BK7", 50.0, np.inf)
+    assert lens.config.front.coating.transmittance == 0.98
+    assert (doublet.config.material2, doublet.config.thickness2) == ("N-SF5", 2.5)
+    assert (mirror.config.reflectance, mirror.config.conic) == (0.95, -1.0)
+    assert float(lens.cs.x) == 1.5
+    assert (lens.cs.reference_cs.z, lens.cs.reference_cs.rx) == (10.0, 0.1)
+    source, (screen, rays) = twin.sources[0], twin.detectors
+    assert source.spectrum == FDC
+    assert (source.half_angle_deg, source.total_flux, source.cs.z) == (25.0, 3.0, -50.0)
+    assert (screen.num_pixels_x, screen.num_pixels_y, screen.splat, screen.splat_sigma) == (7, 5, "gaussian", 0.75)
+    assert (rays.max_rays, rays.absorb, rays.geometry.width) == (17, False, 5.0)
+    assert [s.name for s in twin.surfaces] == [s.name for s in scene.surfaces]
+
+
+def test_shared_frames_and_media_stay_shared(tmp_path):
+    twin = through_a_file(full_scene(), tmp_path)
+    lens, doublet = twin.component_registry.get("L"), twin.component_registry.get("DB")
+    assert lens.cs.reference_cs is doublet.cs.reference_cs
+    assert twin.sources[0].medium is lens.config.ambient
+    lens.cs.reference_cs.z = 12.0
+    assert doublet.cs.reference_cs.z == 12.0
+
+
+def test_the_dictionary_is_plain():
+    data = nsq.scene_to_dict(full_scene())
+    assert data["nsq_schema_version"] == nsq.NSQ_SCHEMA_VERSION == 1
+    assert {"components", "sources", "detectors"} <= set(data)
+    lens = data["components"][0]
+    assert (lens["type"], lens["name"], lens["cs"]["x"]) == ("Lens", "L", 1.5)
+    for field in ("r1", "r2", "thickness", "front_aperture_radius", "conic1"):
+        assert isinstance(lens["config"][field], float)
+    assert (lens["config"]["material"], lens["config"]["r2"]) == ("N-BK7", np.inf)
+    assert isinstance(data["sources"][0]["total_flux"], float)
+    assert isinstance(data["detectors"][0]["num_pixels_x"], int)
+    assert isinstance(data["detectors"][0]["width"], float)
+    assert nsq.scene_to_dict(nsq.scene_from_dict(data)) == data
+
+
+def test_tensors_become_numbers(tmp_path):
+    radius = torch.tensor(0.1, dtype=torch.float32, requires_grad=True)
+    scene = singlet()
+    lens = nsq.LensConfig(torch.tensor(70.0, requires_grad=True), -60.0, 4.0, "N-BK7", radius)
+    scene.add_lens("T", nsq.CoordinateSystem(z=torch.tensor(80.0, requires_grad=True)), lens)
+    scene.to_json(tmp_path / "s.json")
+    text = (tmp_path / "s.json").read_text()
+    assert "torch" not in text
+    assert "requires_grad" not in text
+    twin = nsq.NSQScene.from_json(tmp_path / "s.json").component_registry.get("T")
+    assert twin.config.front_aperture_radius == float(np.float32(0.1))
+    assert twin.config.r1 == 70.0
+
+
+def test_the_file_is_json_by_the_book(tmp_path):
+    def refuse(name):
+        raise AssertionError(name)
+
+    full_scene().to_json(tmp_path / "s.json")
+    data = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    assert data["components"][0]["config"]["r2"] == "inf"
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "s.json"
+    singlet().to_json(path)
+    os.chmod(path, 0o640)
+    old = path.read_bytes()
+    broken = singlet()
+    broken.add_component("I", plane())
+    with pytest.raises(TypeError, match="Cannot serialize"):
+        broken.to_json(path)
+    assert path.read_bytes() == old
+    full_scene().to_json(path)
+    assert path.read_bytes() != old
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["s.json"]
+    with pytest.raises(OSError, match=r"nowhere"):
+        singlet().to_json(tmp_path / "nowhere" / "s.json")
+
+
+def plane():
+    return nsq.AbsorbingComponent(nsq.CoordinateSystem(), nsq.PlaneGeometry())
+
+
+def mirror_of(reflectance):
+    return nsq.Mirror("M", nsq.CoordinateSystem(), nsq.MirrorConfig(100.0, reflectance))
+
+
+class Odd:
+    def n(self, wavelength):
+        return 1.5
+
+    def k(self, wavelength):
+        return 0.0
+
+
+class OddSource(nsq.PointSource):
+    pass
+
+
+def lens_of(material):
+    return nsq.Lens("M", nsq.CoordinateSystem(), nsq.LensConfig(50.0, -50.0, 5.0, material, 5.0))
+
+
+@pytest.mark.parametrize(
+    ("component", "words"),
+    [
+        (plane(), ["component 'I'", "AbsorbingComponent", "Only Lens, Mirror, and Doublet are supported"]),
+        (mirror_of(lambda wavelength: 0.5), ["component 'I'", "reflectance", "function"]),
+        (mirror_of(nsq.SimpleCoating(0.1, lambda wavelength: 0.5)), ["reflectance", "function"]),
+        (lens_of(Odd()), ["material", "Odd"]),
+        (lens_of(nsq.NSQMaterial(Odd())), ["material", "Odd", "NSQMaterial.constant"]),
+    ],
+)
+def test_what_a_file_cannot_hold(component, words):
+    scene = singlet()
+    scene.add_component("I", component)
+    with pytest.raises(TypeError, match="Cannot serialize") as caught:
+        nsq.scene_to_dict(scene)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_source_class_of_somebody_elses():
+    scene = singlet()
+    scene.source_registry.add("O", OddSource(nsq.CoordinateSystem(), GREEN))
+    with pytest.raises(TypeError, match=r"Cannot serialize source 'O' of class OddSource"):
+        nsq.scene_to_dict(scene)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lens: setattr(lens.surfaces[0].geometry, "radius", 80.0), ["L.front", "100.0", "80.0"]),
+        (lambda lens: setattr(lens.surfaces[2].geometry, "r_front", 13.0), ["L.edge", "12.5", "13.0"]),
+        (lambda lens: setattr(lens.surfaces[1].cs, "z", 6.0), ["L.back.cs"]),
+        (lambda lens: setattr(lens.surfaces[0], "coating", nsq.SimpleCoating(1.0)), ["L.front.coating"]),
+        (lambda lens: lens.surfaces.pop(), ["L.edge"]),
+    ],
+)
+def test_a_lens_that_is_no_longer_its_config(change, words):
+    scene = singlet()
+    change(scene.component_registry.get("L"))
+    with pytest.raises(ValueError, match=r"Cannot serialize component 'L'") as caught:
+        nsq.scene_to_dict(scene)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_lens_whose_tensor_was_optimised_in_place(tmp_path):
+    radius = torch.tensor(100.0, dtype=torch.float64, requires_grad=True)
+    scene = singlet()
+    scene.add_lens("T", nsq.CoordinateSystem(z=80.0), nsq.LensConfig(radius, -60.0, 4.0, "N-BK7", 5.0))
+    with torch.no_grad():
+        radius.add_(7.25)
+    twin = through_a_file(scene, tmp_path)
+    assert twin.component_registry.get("T").surfaces[0].geometry.radius == 107.25
+
+
+def edited(path, value, delete=False):
+    """The full scene's dictionary with one entry set or deleted."""
+    data = json.loads(json.dumps(nsq.scene_to_dict(full_scene())))
+    at = data
+    for key in path[:-1]:
+        at = at[key]
+    if delete:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (edited(["nsq_schema_version"], 2), ["schema version", "2", "1"]),
+        (edited(["nsq_schema_version"], "1"), ["schema version"]),
+        (edited(["nsq_schema_version"], True), ["schema version"]),
+        (edited(["nsq_schema_version"], None, delete=True), ["nsq_schema_version"]),
+        ({"version": 3}, ["nsq_schema_version"]),
+        ([1, 2], ["list", "nsq_schema_version"]),
+        (edited(["components"], {}), ["components", "dict", "list"]),
+        (edited(["components", 0], 5), ["components[0]", "int"]),
+        (edited(["components", 0, "type"], "System"), ["components[0].type", "'System'", "Only Lens"]),
+        (edited(["components", 0, "type"], ["Lens"]), ["components[0].type"]),
+        (edited(["components", 0, "config", "r1"], "os.system"), ["components[0].config", "r1", "os.system"]),
+        (edited(["components", 0, "config", "r1"], {"type": "NSQScene"}), ["config.r1", "unknown class", "NSQScene"]),
+        (edited(["components", 0, "config", "thickness"], -5.0), ["components[0].config", "thickness", "-5.0"]),
+        (edited(["components", 0, "config", "r1"], None, delete=True), ["components[0].config", "r1"]),
+        (edited(["components", 0, "config", "r9"], 1.0), ["components[0].config", "r9"]),
+        (edited(["components", 0, "config", "ambient", "n"], "1.3"), ["ambient.n", "'1.3'"]),
+        (edited(["components", 0, "config", "ambient", "medium"], []), ["ambient.medium"]),
+        (edited(["components", 0, "config", "material"], "N-BK8"), ["components[0]", "N-BK8"]),
+        (edited(["components", 0, "cs"], None), ["components[0].cs", "NoneType"]),
+        (edited(["components", 0, "cs", "x"], True), ["components[0].cs.x", "True"]),
+        (edited(["components", 0, "cs", "x"], 10**400), ["components[0].cs.x", "range"]),
+        (edited(["components", 0, "cs", "x"], "inf"), ["components[0].cs", "x", "inf"]),
+        (edited(["components", 0, "cs", "reference_cs", "x"], 3.0), ["components", "same id"]),
+        (edited(["components", 0, "name"], 7), ["components[0].name", "7"]),
+        (edited(["components", 1, "name"], "L"), ["components[1].name", "'L'"]),
+        (edited(["sources", 0, "type"], "eval"), ["sources[0].type", "eval"]),
+        (edited(["sources", 0, "spectrum", "weights"], [1.0]), ["sources[0].spectrum", "weights"]),
+        (edited(["sources", 0, "spectrum"], 0.55), ["sources[0]", "spectrum", "0.55"]),
+        (edited(["detectors", 0, "num_pixels_x"], 2.5), ["detectors[0]", "num_pixels_x", "2.5"]),
+        (edited(["detectors", 0, "splat"], "blob"), ["detectors[0]", "splat", "blob"]),
+        (edited(["detectors", 1, "geometry", "type"], "Path"), ["detectors[1].geometry", "'Path'"]),
+        (edited(["sampling_policy", "reflect_prob"], 0.0), ["sampling_policy", "reflect_prob"]),
+        (edited(["extra"], 0), ["extra"]),
+    ],
+)
+def test_dictionaries_that_are_no_scene(data, words):
+    with pytest.raises(ValueError, match=".") as caught:
+        nsq.scene_from_dict(data)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", ["s.json", "JSON"]),
+        (b"\x93NUMPY\x01\x00", ["s.json", "byte 0"]),
+        (b"[" * 100_000, ["s.json", "nested too deep"]),
+        (b'{"nsq_schema_version": NaN}', ["s.json", "NaN"]),
+        (b'{"nsq_schema_version": 1, "nsq_schema_version": 1}', ["s.json", "twice"]),
+        (b'{"nsq_schema_version": 99}', ["s.json", "schema version", "99"]),
+        (b'{"nsq_schema_version": 1' + b"0" * 9000 + b"}", ["s.json"]),
+    ],
+)
+def test_files_that_are_no_scene(text, words, tmp_path):
+    path = tmp_path / "s.json"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=".") as caught:
+        nsq.NSQScene.from_json(path)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        nsq.NSQScene.from_json(tmp_path / "none.json")
+
+
+def test_corrupted_files(tmp_path):
+    full_scene().to_json(tmp_path / "good.json")
+    good = (tmp_path / "good.json").read_bytes()
+    rng, path, refused, read = np.random.default_rng(18), tmp_path / "bad.json", 0, 0
+    words = [b"NaN", b"-1e999", b"null", b"[[[[", b"{}", b"99999999999999999999", b'"x"', b"true", b"\xff\x00", b""]
+    for _ in range(500):
+        a = int(rng.integers(len(good)))
+        b = min(len(good), a + int(rng.integers(1, 40)))
+        cut = good[:a] if rng.random() < 0.3 else good[:a] + words[rng.integers(len(words))] + good[b:]
+        path.write_bytes(cut)
+        try:
+            scene = nsq.NSQScene.from_json(path)
+        except ValueError as error:
+            refused += "bad.json" in str(error)
+        else:
+            scene.validate()  # a change that happens to say something sensible
+            read += 1
+    assert refused + read == 500
+    assert refused > 400
