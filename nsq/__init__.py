@@ -66,6 +66,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "spectrum": ("Spectrum",),
     "threads": ("get_num_threads", "set_num_threads"),
     "tracer": ("NSQTracer",),
+    "volume": ("NonWatertightVolumeError", "Volume"),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -7,7 +7,7 @@ that a lens stays closed while its numbers are being optimised.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from .coordinates import CoordinateSystem
 from .geometries import AnnularPlaneGeometry, ConicGeometry, CylindricalFrustumGeometry
 from .materials import as_material
 from .numbers import Number, stack, to_float
+
+if TYPE_CHECKING:
+    from .volume import Volume
 
 _SAME_APERTURE = 1e-9  # mm; faces whose aperture radii differ by less have no rim between them
 _GAP_SAMPLES = 33
@@ -199,6 +202,13 @@ class Lens(CompoundComponent):
         elif step < -_SAME_APERTURE:
             self._add("rim", config.rim, absorb, back_cs, RimGeometry(back, front), glass, ambient)
 
+    @property
+    def volume(self) -> Volume:
+        """The glass as a closed solid of the lens's name, of its surfaces as they are now."""
+        from .volume import Volume
+
+        return Volume(self.name, self.surfaces, self.surfaces[0].material_back)
+
 
 class Doublet(CompoundComponent):
     """A cemented doublet with its front vertex at the origin of ``cs``.
@@ -233,6 +243,17 @@ class Doublet(CompoundComponent):
         self._add("back", config.back, refract, back_cs, faces[2], flint, ambient)
         self._add("edge_crown", config.edge, absorb, cs, edge1, crown, ambient)
         self._add("edge_flint", config.edge, absorb, middle_cs, edge2, flint, ambient)
+
+    @property
+    def volumes(self) -> list[Volume]:
+        """The two glasses as closed solids, ``name.crown`` and ``name.flint``, which share the cemented surface."""
+        from .volume import Volume
+
+        front, cemented, back, edge_crown, edge_flint = self.surfaces
+        return [
+            Volume(f"{self.name}.crown", [front, cemented, edge_crown], front.material_back),
+            Volume(f"{self.name}.flint", [cemented, back, edge_flint], back.material_front),
+        ]
 
 
 class Mirror(CompoundComponent):
