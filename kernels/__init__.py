@@ -12,10 +12,11 @@ def all_modules():
     from kernels import rng, sources
     from kernels.precision import REALS
     from kernels.trace import probe
+    from kernels.trace.tree import tree_kernel
     from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of, scatter_kernels
 
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
     for precision in REALS:
         kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
-        kernels += scatter_kernels(precision, backward=True)
+        kernels += [*scatter_kernels(precision, backward=True), tree_kernel(precision)]
     return modules_of(kernels)

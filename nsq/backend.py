@@ -12,7 +12,8 @@ from kernels.trace import layout as at
 
 from . import engine
 from .detectors import IrradianceDetector
-from .lower import SceneIR, lower
+from .lower import lower
+from .lowering.ir import SceneIR
 from .numbers import check_choice, check_count, check_flag, check_number
 from .results import IrradianceMap, RayDatabase, SimulationResult
 
@@ -152,7 +153,7 @@ def assemble(scene: NSQScene, ir: SceneIR, options: engine.Options) -> Simulatio
     lines = torch.as_tensor(ir.wavelengths, device=maps.device)
     detectors, offset = {}, 0
     for place, (name, detector) in enumerate(zip(ir.detector_names, scene.detectors, strict=True)):
-        hits = int(outcome.row_hits[ir.first_detector + place])
+        hits = int(outcome.hits[len(ir.surface_names) + place])
         shared = {"name": name, "num_rays_hit": hits, "total_flux": totals[place]}
         if isinstance(detector, IrradianceDetector):
             size = detector.num_pixels_x * detector.num_pixels_y

@@ -23,7 +23,7 @@ from kernels.trace.tables import Run, Tables
 from kernels.trace.warmup import load_modules
 from kernels.trace.wavefront import ForwardLane, Sums
 
-from .lower import SceneIR
+from .lowering.ir import SceneIR
 
 # Columns of a state lie this many cells further apart than a batch has rays: columns a power of two apart would share
 # cache sets.
@@ -50,13 +50,16 @@ class Options:
 
 @dataclass
 class Outcome:
-    """What one trace adds up to: flux in W, counts, and the rows of the ray tables in order of (id, bounce)."""
+    """What one trace adds up to: flux in W, counts, and the rows of the ray tables in order of (id, bounce).
+
+    ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together.
+    """
 
     ledger: np.ndarray
     counts: np.ndarray
-    row_hits: np.ndarray
-    row_incident: np.ndarray
-    row_loss: np.ndarray
+    hits: np.ndarray
+    incident: np.ndarray
+    loss: np.ndarray
     maps: np.ndarray
     detectors: np.ndarray
     ids: np.ndarray
@@ -88,7 +91,7 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, scatters=tables.scatters)
+        load_modules(tables.precision, tables.device, **_needs(tables))
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -129,7 +132,8 @@ class Trace:
             for s, flux in zip(self.run.sources, self._ray_fluxes, strict=True)
         )
         watt = self.ir.flux_in / emitted if emitted else 1.0
-        books = sums.row_books.reshape(-1, at.NUM_ROW_BOOKS)
+        books = np.zeros((len(self.ir.surface_names) + len(self.ir.detector_names), at.NUM_ROW_BOOKS), dtype=np.int64)
+        np.add.at(books, self.ir.geometry.owner, sums.row_books.reshape(-1, at.NUM_ROW_BOOKS))
         columns = [np.concatenate(c, axis=-1) for c in zip(*sums.records, strict=True)] if sums.records else None
         if columns is None:
             columns = [np.zeros(0, np.int64)] * 4 + [np.zeros((at.NUM_FLOATS, 0))]
@@ -138,8 +142,8 @@ class Trace:
         order = np.argsort(keys, kind="stable")
         return Outcome(
             ledger=sums.ledger[: at.ESCAPE_COUNT] * watt, counts=sums.ledger[at.ESCAPE_COUNT :],
-            row_hits=books[:, at.ROW_HITS], row_incident=books[:, at.ROW_INCIDENT] * watt,
-            row_loss=books[:, at.ROW_LOSS] * watt, maps=sums.maps[: self.ir.map_size] * watt,
+            hits=books[:, at.ROW_HITS], incident=books[:, at.ROW_INCIDENT] * watt,
+            loss=books[:, at.ROW_LOSS] * watt, maps=sums.maps[: self.ir.map_size] * watt,
             detectors=detector[order], ids=ids[order], keys=keys[order], lines=line[order], states=states[:, order],
         )  # fmt: skip
 
@@ -151,7 +155,7 @@ class Trace:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         tables = self._tables(tensors)
         kinds = {source.kind for source in self.run.sources}
-        load_modules(tables.precision, tables.device, kinds, scatters=tables.scatters)
+        load_modules(tables.precision, tables.device, kinds, **_needs(tables))
         batches, capacity, threads = self._batches(tables.device)
         upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}
@@ -184,16 +188,18 @@ class Trace:
         floats = {name: t.detach().cpu().numpy() for name, t in zip(names, tensors, strict=True)}
         self._ray_fluxes = floats["source_numbers"].reshape(-1, at.NUM_SOURCE)[:, at.SOURCE_FLUX]
         floats |= {
-            "domain": ir.domain, "attenuation": 4.0e3 * math.pi / ir.wavelengths,
+            "domain": ir.geometry.domain, "triangles": ir.geometry.triangles, "attenuation": 4.0e3 * math.pi / ir.wavelengths,
             "detector_sigmas": ir.detector_sigmas, "lobes": ir.lobes,
         }  # fmt: skip
         integers = {
             "rows": ir.rows, "detector_ints": ir.detector_ints, "cumulative": ir.cumulative,
             "source_lines": ir.source_lines, "planes": ir.planes,
+            "tree_rows": ir.geometry.tree_rows, "triangle_of_row": ir.geometry.triangle_of_row,
         }  # fmt: skip
         return Tables.build(
             self.options.precision, _warp_device(self.options.device), floats, integers, num_rows=ir.num_rows,
-            first_detector=ir.first_detector, num_lines=len(ir.wavelengths), map_size=ir.map_size,
+            num_lines=len(ir.wavelengths), map_size=ir.map_size, linear_rows=ir.geometry.linear_rows,
+            boxes=(ir.geometry.tree_lower, ir.geometry.tree_upper),
             scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
         )  # fmt: skip
 
@@ -205,6 +211,11 @@ class Trace:
         size = max(1, min(size, -(-rays // threads)))
         batches = [(start, min(start + size, rays)) for start in range(0, rays, size)]
         return batches, size + _PADDING, min(threads, len(batches))
+
+
+def _needs(tables: Tables) -> dict[str, bool]:
+    """Which kernels beside the common ones a scene uses."""
+    return {"scatters": tables.scatters, "trees": tables.tree is not None}
 
 
 def _branch_range(reflect_prob: str | float) -> tuple[float, float]:
@@ -301,7 +312,7 @@ class TraceFunction(torch.autograd.Function):
 def outputs(outcome: Outcome, ir: SceneIR) -> tuple[torch.Tensor, ...]:
     """The differentiable outputs of a trace as float64 tensors."""
     device = ir.tensors.numbers.device
-    totals = outcome.row_incident[ir.first_detector :]
+    totals = outcome.incident[len(ir.surface_names) :]
     return tuple(torch.tensor(a, dtype=torch.float64, device=device) for a in (outcome.maps, totals, outcome.states))
 
 

@@ -15,7 +15,9 @@ from kernels.trace import probe
 
 from .components import SurfaceComponent
 from .coordinates import CoordinateSystem
-from .lower import lobe_table, lower_source, lower_surfaces
+from .lowering.emitters import lower_source
+from .lowering.optics import lobe_table
+from .lowering.surfaces import lower_surfaces
 from .materials import VACUUM
 from .numbers import to_float
 from .rays import NSQRayBundle

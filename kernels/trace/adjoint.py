@@ -155,7 +155,7 @@ class Adjoint:
         reading = {
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,
             "planes": t.planes, "sigmas": t.detector_sigmas, "weights": self._loss.maps, "total_weights": self._loss.totals,
-            "first_detector": t.first_detector, "value": self._value, "n": self._capacity,
+            "value": self._value, "n": self._capacity,
         }  # fmt: skip
         launches = {
             "interact": Command(
@@ -196,7 +196,7 @@ class Adjoint:
         if not self._loss.keys.size:
             return
         t, stage, count = self._tables, record.stages[bounce], record.steps[bounce].count
-        chosen = hits_to_record(t, stage.before, stage.row_hit, count)
+        chosen, _ = hits_to_record(t, stage.before, stage.row_hit, count)
         ids = record.start + stage.before.ints.numpy().reshape(at.NUM_INTS, -1)[at.SLOT, chosen].astype(np.int64)
         where = np.searchsorted(self._loss.keys, record_key(ids, bounce))
         gradients = self._after.numpy().reshape(at.NUM_FLOATS, -1)

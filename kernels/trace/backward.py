@@ -26,11 +26,14 @@ def readout_kernel(precision):
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.adjoint", backward=True))
     def readout(
-        floats: array, ints: INT, row_hit: INT, numbers: array, detectors: INT, planes: INT, sigmas: array,
-        weights: array, total_weights: array, first_detector: int, lines: int, value: array, n: int,
+        floats: array, ints: INT, row_hit: INT, rows: LONG, numbers: array, detectors: INT, planes: INT, sigmas: array,
+        weights: array, total_weights: array, lines: int, value: array, n: int,
     ):  # fmt: skip
         i = wp.tid()
-        detector = row_hit[i] - first_detector
+        row = row_hit[i]
+        detector = int(-1)
+        if row >= 0:
+            detector = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
         if ints[wp.static(at.STATE) * n + i] == wp.static(at.ALIVE) and detector >= 0:
             c = detector * wp.static(at.NUM_DETECTOR_INTS)
             mode = detectors[c + wp.static(at.SPLAT)]

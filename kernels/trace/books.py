@@ -48,7 +48,7 @@ def book_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def book(
         floats: array, ints: INT, floats_out: array, ints_out: INT, aux: array, row_hit: INT, rows: LONG,
-        detectors: INT, first_detector: int, ledger: LONG, row_books: LONG, counters: INT,
+        detectors: INT, ledger: LONG, row_books: LONG, counters: INT,
         scale: wp.float64, faint: real, exact: int, last_bounce: int, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
@@ -70,7 +70,8 @@ def book_kernel(precision):
                     add_long(ledger, wp.static(at.DETECTED_FLUX), arriving)
                     if kind == wp.static(at.TAP):
                         add_long(ledger, wp.static(at.TAPPED_FLUX), arriving)
-                    mode = detectors[(row - first_detector) * wp.static(at.NUM_DETECTOR_INTS) + wp.static(at.SPLAT)]
+                    reader = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
+                    mode = detectors[reader * wp.static(at.NUM_DETECTOR_INTS) + wp.static(at.SPLAT)]
                     count_up(counters, wp.where(mode == wp.static(at.RECORD), wp.static(at.RECORD_HITS),
                                                 wp.static(at.SPLAT_HITS)), 1)  # fmt: skip
                 if state == wp.static(at.ABSORBED):
@@ -108,11 +109,14 @@ def deposit_kernel(precision):
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def deposit(
-        ints: INT, floats_out: array, aux: array, row_hit: INT, numbers: array, detectors: INT, planes: INT,
-        sigmas: array, first_detector: int, lines: int, maps: LONG, scale: wp.float64, n: wp.int64,
+        ints: INT, floats_out: array, aux: array, row_hit: INT, rows: LONG, numbers: array, detectors: INT, planes: INT,
+        sigmas: array, lines: int, maps: LONG, scale: wp.float64, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
-        detector = ldi(row_hit, 0, n, i) - first_detector
+        row = ldi(row_hit, 0, n, i)
+        detector = int(-1)
+        if row >= 0:
+            detector = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE) and detector >= 0:
             c = detector * wp.static(at.NUM_DETECTOR_INTS)
             mode = detectors[c + wp.static(at.SPLAT)]

@@ -18,13 +18,16 @@ FAR = 1.0e30
 GROUPS = (4, 2, 1)
 
 
-def row_groups(num_rows):
-    """``(first row, rows)`` of the launches that cover all rows in order."""
-    groups, row = [], 0
-    while row < num_rows:
-        size = next(g for g in GROUPS if g <= num_rows - row)
-        groups.append((row, size))
-        row += size
+def row_groups(rows):
+    """``(first row, how many)`` of the launches that cover ascending rows in order, consecutive ones together."""
+    groups, k = [], 0
+    while k < len(rows):
+        together = 1
+        while k + together < len(rows) and rows[k + together] == rows[k] + together:
+            together += 1
+        size = next(g for g in GROUPS if g <= together)
+        groups.append((rows[k], size))
+        k += size
     return groups
 
 

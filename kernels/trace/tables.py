@@ -78,17 +78,24 @@ class Tables:
     shares: wp.array
     lobes: wp.array
     planes: wp.array
+    triangles: wp.array
+    tree_rows: wp.array
+    triangle_of_row: wp.array
     cumulative: wp.array
     source_lines: wp.array
     num_rows: int
-    first_detector: int
     num_lines: int
     map_size: int
     scatters: bool
+    linear_rows: tuple
+    tree: object
 
     @classmethod
-    def build(cls, precision, device, floats, integers, **sizes):
-        """From host arrays: ``floats`` by name in the trace's precision, ``integers`` in the type of their field."""
+    def build(cls, precision, device, floats, integers, *, boxes, **sizes):
+        """From host arrays: ``floats`` by name in the trace's precision, ``integers`` in the type of their field.
+
+        ``boxes`` are lower and upper corners (n, 3) of the rows in the tree.
+        """
         real = REALS[precision]
         dtype = np.float64 if precision == "float64" else np.float32
 
@@ -100,6 +107,10 @@ class Tables:
         arrays = {name: upload(values, dtype, real) for name, values in floats.items()}
         arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
         arrays["cumulative"] = upload(integers["cumulative"], np.float64, wp.float64)
-        for name in ("detector_ints", "source_lines", "planes"):
+        for name in ("detector_ints", "source_lines", "planes", "tree_rows", "triangle_of_row"):
             arrays[name] = upload(integers[name], np.int32, wp.int32)
-        return cls(precision=precision, device=device, **arrays, **sizes)
+        tree = None
+        if len(boxes[0]):
+            lower, upper = (wp.array(corner.astype(np.float32), dtype=wp.vec3, device=device) for corner in boxes)
+            tree = wp.Bvh(lower, upper)
+        return cls(precision=precision, device=device, tree=tree, **arrays, **sizes)

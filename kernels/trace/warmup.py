@@ -15,6 +15,7 @@ from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import GROUPS, search_kernel
+from kernels.trace.tree import tree_kernel
 
 _lock = threading.Lock()
 _loaded = set()
@@ -47,7 +48,7 @@ def modules_of(kernels):
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, kinds=(), *, scatters=False):
+def load_modules(precision, device, kinds=(), *, scatters=False, trees=False):
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
@@ -55,10 +56,13 @@ def load_modules(precision, device, kinds=(), *, scatters=False):
     wanted = [(precision, str(device), part) for part in ("forward", *kinds)]
     if scatters:
         wanted.append((precision, str(device), "scatter adjoint" if kinds else "scatter"))
+    if trees:
+        wanted.append((precision, str(device), "tree"))
     with _lock:
         if all(key in _loaded for key in wanted):
             return
         kernels = forward_kernels(precision) + (adjoint_kernels(precision, kinds) if kinds else [])
         kernels += scatter_kernels(precision, backward=bool(kinds)) if scatters else []
+        kernels += [tree_kernel(precision)] if trees else []
         wp.force_load(device, modules=modules_of(kernels))
         _loaded.update(wanted)

@@ -17,6 +17,7 @@ from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
+from kernels.trace.tree import tree_kernel
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
 # below this share of live rays a bounce is worth compacting
@@ -110,14 +111,18 @@ class Bounce:
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
             "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
-            "first_detector": tables.first_detector, "ledger": lane.ledger, "row_books": lane.row_books,
+            "ledger": lane.ledger, "row_books": lane.row_books,
             "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
             "exact": int(run.exact), "last_bounce": 0,
         }  # fmt: skip
         self._search = [
-            Command(search_kernel(p, size), device, {**state, "row": row, "first": int(row == 0)})
-            for row, size in row_groups(tables.num_rows)
+            Command(search_kernel(p, size), device, {**state, "row": row, "first": int(place == 0)})
+            for place, (row, size) in enumerate(row_groups(tables.linear_rows))
         ]
+        if tables.tree is not None:
+            names = {**state, "triangles": tables.triangles, "tree_rows": tables.tree_rows, "tree": tables.tree.id,
+                     "triangle_of_row": tables.triangle_of_row, "first": int(not self._search)}  # fmt: skip
+            self._search.append(Command(tree_kernel(p), device, names))
         self._interact = Command(interact_kernel(p), device, state)
         self._scatter = []
         if tables.scatters:
@@ -172,12 +177,14 @@ def keyed(base, bounce):
 
 
 def hits_to_record(tables, before, row_hit, count):
-    """Cells of a bounce whose ray hit a detector that keeps rays."""
-    detector = row_hit.numpy()[:count] - tables.first_detector
+    """(cells, detectors) of a bounce's rays that hit a detector which keeps rays."""
+    row = row_hit.numpy()[:count]
     alive = before.ints.numpy().reshape(at.NUM_INTS, -1)[at.STATE, :count] == at.ALIVE
-    chosen = np.flatnonzero(alive & (detector >= 0))
+    chosen = np.flatnonzero(alive & (row >= 0))
+    detector = tables.rows.numpy().reshape(-1, at.NUM_ROW_INTS)[row[chosen], at.READER]
     modes = tables.detector_ints.numpy().reshape(-1, at.NUM_DETECTOR_INTS)[:, at.SPLAT]
-    return chosen[modes[detector[chosen]] == at.RECORD]
+    kept = (detector >= 0) & (modes[detector] == at.RECORD)
+    return chosen[kept], detector[kept]
 
 
 class Lane:
@@ -203,8 +210,7 @@ class Lane:
 
     def _record(self, count, start, bounce, before, after, row_hit):
         """Rows of the ray databases: (detector, id, bounce, line, state at the hit), gathered on the host."""
-        chosen = hits_to_record(self.tables, before, row_hit, count)
-        detector = row_hit.numpy()[chosen] - self.tables.first_detector
+        chosen, detector = hits_to_record(self.tables, before, row_hit, count)
         ints = before.ints.numpy().reshape(at.NUM_INTS, -1)[:, chosen]
         floats = after.floats.numpy().reshape(at.NUM_FLOATS, -1)[:, chosen].astype(np.float64)
         self.records.append(

@@ -1,0 +1,108 @@
+"""Nearest surface among many: a tree of boxes in float32 gives candidates, the trace's precision decides.
+
+Boxes are grown by more than float32 rounding moves a ray, so no candidate is lost. A triangle is a plane row with three
+vertices. Whether a ray passes inside an edge is the sign of one triple product of the edge's ends, which for the two
+triangles at an edge is the same number with opposite sign: no ray slips between them.
+"""
+
+import functools
+
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.precision import INT, bundle, ldi, sti
+from kernels.shapes.quadric import NUM_NUMBERS, quadric
+from kernels.trace import layout as at
+from kernels.trace.search import FAR
+
+
+@functools.cache
+def triangle_of(precision):
+    """A Warp function: distance to a triangle beyond eps, or far."""
+    b = bundle(precision)
+    real, array, ld_plain = b.real, b.array, b.ld_plain
+    vec3 = wp.types.vector(length=3, dtype=real)
+
+    @wp.func
+    def edge(d: vec3, p: vec3, q: vec3):
+        # d . (p x q), written so that swapping p and q flips the sign and nothing else
+        return (
+            d[0] * (p[1] * q[2] - p[2] * q[1]) + d[1] * (p[2] * q[0] - p[0] * q[2]) + d[2] * (p[0] * q[1] - p[1] * q[0])
+        )
+
+    @wp.func
+    def hit(o: vec3, d: vec3, triangles: array, triangle: int, numbers: array, row: int, eps: real, far: real):
+        k = triangle * 9
+        p = vec3(ld_plain(triangles, k), ld_plain(triangles, k + 1), ld_plain(triangles, k + 2)) - o
+        q = vec3(ld_plain(triangles, k + 3), ld_plain(triangles, k + 4), ld_plain(triangles, k + 5)) - o
+        r = vec3(ld_plain(triangles, k + 6), ld_plain(triangles, k + 7), ld_plain(triangles, k + 8)) - o
+        a = edge(d, p, q)
+        c = edge(d, q, r)
+        e = edge(d, r, p)
+        zero = real(0.0)
+        t = far
+        if (a >= zero and c >= zero and e >= zero) or (a <= zero and c <= zero and e <= zero):
+            m = row * wp.static(NUM_NUMBERS)
+            n = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+            along = wp.dot(n, d)
+            if wp.abs(along) > real(1.0e-12):
+                at_plane = wp.dot(n, p) / along
+                if at_plane > eps:
+                    t = at_plane
+        return t
+
+    return hit
+
+
+@functools.cache
+def tree_kernel(precision):
+    """Search of all rows in a tree; a ray keeps what an earlier search found if that is nearer."""
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+    vec3 = wp.types.vector(length=3, dtype=real)
+    quadric_hit = quadric(precision).hit
+    triangle_hit = triangle_of(precision)
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
+    def search_tree(
+        floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
+        tree_rows: INT, triangle_of_row: INT, tree: wp.uint64, first: int, eps: real, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        best = real(wp.static(FAR))
+        best_row = int(-1)
+        if first == 0:
+            best = ld(distance, 0, n, i)
+            best_row = ldi(row_hit, 0, n, i)
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            o = vec3(
+                ld(floats, wp.static(at.X), n, i), ld(floats, wp.static(at.Y), n, i), ld(floats, wp.static(at.Z), n, i)
+            )
+            d = vec3(
+                ld(floats, wp.static(at.L), n, i), ld(floats, wp.static(at.M), n, i), ld(floats, wp.static(at.N), n, i)
+            )
+            last = ldi(ints, wp.static(at.LAST), n, i)
+            o32 = wp.vec3(wp.float32(o[0]), wp.float32(o[1]), wp.float32(o[2]))
+            d32 = wp.vec3(wp.float32(d[0]), wp.float32(d[1]), wp.float32(d[2]))
+            query = wp.bvh_query_ray(tree, o32, d32)
+            leaf = int(0)
+            # the float32 cut-off lies beyond the best distance by more than its rounding
+            while wp.bvh_query_next(query, leaf, wp.float32(best) * 1.00001):
+                row = tree_rows[leaf]
+                triangle = triangle_of_row[row]
+                t = real(wp.static(FAR))
+                if triangle >= 0:
+                    # a plane cannot be met again from itself
+                    if row != last:
+                        t = triangle_hit(o, d, triangles, triangle, numbers, row, eps, real(wp.static(FAR)))
+                else:
+                    t = quadric_hit(
+                        o[0], o[1], o[2], d[0], d[1], d[2], last == row, eps, real(wp.static(FAR)), numbers, domain, row
+                    )
+                if t < best or (t == best and row < best_row):
+                    best = t
+                    best_row = row
+        st(distance, 0, n, i, best)
+        sti(row_hit, 0, n, i, best_row)
+
+    return search_tree

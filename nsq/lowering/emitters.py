@@ -1,0 +1,87 @@
+"""Sources: their rays, their spectra and the numbers that shape them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernels import sources as source_rows
+from kernels.trace import layout as at
+from kernels.trace.tables import SourceRun
+
+from ..coordinates import lower_frames
+from ..numbers import stack, to_float
+from ..sources import CollimatedSource, ExtendedSource, PointSource
+
+def _versine(half_angle_deg: Any) -> Any:
+    """1 - cos of an angle in degrees, without cancellation: 2 sin(a / 2)^2."""
+    if isinstance(half_angle_deg, torch.Tensor):
+        return 2.0 * torch.sin(torch.deg2rad(half_angle_deg.to(torch.float64)) / 2.0) ** 2
+    return 2.0 * math.sin(math.radians(float(half_angle_deg)) / 2.0) ** 2
+
+
+def _collimated(source: CollimatedSource) -> tuple[int, tuple[Any, ...]]:
+    if source.profile == "tophat":
+        return source_rows.COLLIMATED, (source.aperture_radius,)
+    sigma = source.gaussian_sigma
+    return source_rows.GAUSSIAN, (source.aperture_radius, source.aperture_radius / 2.0 if sigma is None else sigma)
+
+
+def _point(source: PointSource) -> tuple[int, tuple[Any, ...]]:
+    return source_rows.POINT, (_versine(source.half_angle_deg),)
+
+
+def _extended(source: ExtendedSource) -> tuple[int, tuple[Any, ...]]:
+    disk = -1.0 if source.aperture_radius is None else source.aperture_radius
+    lambertian = to_float(source.half_angle_deg) >= 90.0
+    cone = -1.0 if lambertian else _versine(source.half_angle_deg)
+    return source_rows.EXTENDED, (source.width, source.height, disk, cone)
+
+
+# source class -> the code of its row and the shape numbers that the row takes
+_SHAPES = {CollimatedSource: _collimated, PointSource: _point, ExtendedSource: _extended}
+
+
+def ray_budget(num_rays: int, fluxes: list[float]) -> list[int]:
+    """Rays for each source: one each, the rest in proportion to flux by largest remainder; the sum is ``num_rays``."""
+    count = len(fluxes)
+    if num_rays < count:
+        raise ValueError(f"num_rays got {num_rays}; it takes at least one ray for each of the {count} sources")
+    rest, total = num_rays - count, sum(fluxes)
+    shares = [rest * (f / total if total > 0.0 else 1.0 / count) for f in fluxes]
+    budget = [math.floor(share) for share in shares]
+    by_remainder = sorted(range(count), key=lambda i: (budget[i] - shares[i], i))
+    for i in by_remainder[: rest - sum(budget)]:
+        budget[i] += 1
+    return [rays + 1 for rays in budget]
+
+
+def lower_sources(sources, turn, place, num_rays, wavelengths, media):
+    """Rays of each source, their numbers (sources, 17), and their spectra one after another."""
+    budget = ray_budget(num_rays, [to_float(s.total_flux) for s in sources])
+    runs, values, cumulative, lines, start = [], [], [], [], 0
+    for source, rays in zip(sources, budget, strict=True):
+        kind, shape = _SHAPES[type(source)](source)
+        values += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
+        own = np.searchsorted(wavelengths, source.spectrum.wavelengths)
+        line = int(own[0]) if len(own) == 1 else -1
+        medium = media.number_of(source.medium)
+        runs.append(SourceRun(kind, start, start + rays, medium, line, len(lines), len(own)))
+        lines += own.tolist()
+        cumulative += source.spectrum.cumulative.tolist()
+        start += rays
+    values = stack(values, place.device).reshape(len(sources), 1 + at.NUM_SHAPE)
+    rays = torch.tensor(budget, dtype=torch.float64, device=place.device)[:, None]
+    numbers = torch.cat([turn.reshape(-1, 9), place, values[:, :1] / rays, values[:, 1:]], dim=1)
+    return tuple(runs), numbers, np.array(cumulative), np.array(lines)
+
+
+def lower_source(source: Any, rays: int) -> tuple[int, torch.Tensor]:
+    """The row of a source and its numbers (17,), attached, for its flux spread over ``rays`` rays."""
+    turn, place = lower_frames([source.cs])
+    kind, shape = _SHAPES[type(source)](source)
+    values = stack([source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))])
+    return kind, torch.cat([turn.reshape(9), place[0], values[:1] / rays, values[1:]])

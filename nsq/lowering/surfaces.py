@@ -1,0 +1,241 @@
+"""Surfaces and detectors as rows: where they lie, where they end, and a tree of boxes where there are many.
+
+An analytic shape is one row; a mesh is a row for each triangle, as a plane through it. Rows come in order of registration,
+surfaces before detectors, and `Rows.owner` says whose row it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernels.shapes.quadric import NUM_DOMAIN
+
+from ..coordinates import lower_frames
+from ..geometries import (
+    AnnularPlaneGeometry,
+    ConicGeometry,
+    CylindricalFrustumGeometry,
+    FinitePlaneGeometry,
+    ParaboloidGeometry,
+    PlaneGeometry,
+    SphereGeometry,
+)
+from ..numbers import stack
+
+# from this many bounded analytic rows on, a tree is quicker than trying them one after another
+TREE_FROM = 24
+# Boxes in the tree grow by this share of the scene's coordinates: some float32 roundings of where a ray starts and ends.
+_GROWTH = 4e-6
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The geometry of all rows.
+
+    Attributes:
+        numbers: (rows, 10) tensor, attached: origin, axis, quadric coefficients.
+        domain: (rows, 15) array: the other axes and the limits.
+        owner: (rows,) integers: the surface or detector, counted together.
+        triangles: (T, 9) array of vertices, world mm; triangle_of_row: (rows,), -1 for analytic shapes.
+        linear_rows: rows that are searched one after another; tree_rows: those in the tree, with their boxes
+            (n, 3) lower and upper corners.
+        size: a length that the scene's smallest sensible distance scales with, mm.
+    """
+
+    numbers: torch.Tensor
+    domain: np.ndarray
+    owner: np.ndarray
+    triangles: np.ndarray
+    triangle_of_row: np.ndarray
+    linear_rows: tuple[int, ...]
+    tree_rows: np.ndarray
+    tree_lower: np.ndarray
+    tree_upper: np.ndarray
+    size: float
+
+
+def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Rows:
+    """Rows of surfaces and detectors with frames ``turn`` (n, 3, 3) and ``place`` (n, 3)."""
+    counts = np.array([_num_rows(item.geometry) for item in items])
+    owner = np.repeat(np.arange(len(items)), counts)
+    meshes = [k for k, item in enumerate(items) if is_mesh(item.geometry)]
+    analytic = [k for k, item in enumerate(items) if not is_mesh(item.geometry)]
+    parts, order = [], []
+    domain = np.zeros((len(owner), NUM_DOMAIN))
+    first = np.concatenate([[0], np.cumsum(counts)])[:-1]
+    lower, upper = np.full((len(owner), 3), -np.inf), np.full((len(owner), 3), np.inf)
+    if analytic:
+        own_turn, own_place = turn[analytic], place[analytic]
+        coefficients, limits, boxes = _quadrics([items[k].geometry for k in analytic], place.device)
+        parts.append(torch.cat([own_place, own_turn[:, :, 2], coefficients], dim=1))
+        rows = first[analytic]
+        order.append(rows)
+        domain[rows] = _domain(own_turn, limits)
+        lower[rows], upper[rows] = _world_boxes(own_turn, own_place, boxes)
+    triangles, triangle_of_row = [], np.full(len(owner), -1)
+    for k in meshes:
+        corners = items[k].geometry.triangles().to(place.device) @ turn[k].T + place[k]
+        rows = np.arange(first[k], first[k] + counts[k])
+        parts.append(_planes_through(corners))
+        order.append(rows)
+        triangle_of_row[rows] = sum(map(len, triangles)) + np.arange(counts[k])
+        detached = corners.detach().cpu().numpy()
+        triangles.append(detached)
+        lower[rows], upper[rows] = detached.min(axis=1), detached.max(axis=1)
+    numbers = torch.cat(parts)[torch.as_tensor(np.argsort(np.concatenate(order)), device=place.device)]
+    bounded = np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
+    many = int((bounded & (triangle_of_row < 0)).sum()) > TREE_FROM
+    in_tree = (triangle_of_row >= 0) | (bounded & many)
+    tree_rows = np.flatnonzero(in_tree)
+    reach = float(np.abs(np.concatenate([lower[bounded], upper[bounded]])).max()) if bounded.any() else 0.0
+    grow = _GROWTH * max(reach, float(place.detach().abs().max()))
+    return Rows(
+        numbers=numbers, domain=domain, owner=owner,
+        triangles=np.concatenate(triangles).reshape(-1, 9) if triangles else np.zeros((0, 9)),
+        triangle_of_row=triangle_of_row, linear_rows=tuple(np.flatnonzero(~in_tree).tolist()), tree_rows=tree_rows,
+        tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=_size(place, lower, upper),
+    )  # fmt: skip
+
+
+def is_mesh(geometry: Any) -> bool:
+    """Whether a geometry is made of triangles."""
+    return hasattr(geometry, "triangles")
+
+
+def _num_rows(geometry: Any) -> int:
+    return len(geometry.triangles()) if is_mesh(geometry) else 1
+
+
+def _planes_through(corners: torch.Tensor) -> torch.Tensor:
+    """Rows (n, 10) of the planes through triangles (n, 3, 3), normals by the right-hand rule."""
+    a, b, c = corners.unbind(1)
+    normal = torch.linalg.cross(b - a, c - a)
+    normal = normal / torch.linalg.vector_norm(normal, dim=1, keepdim=True)
+    flat = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=corners.dtype, device=corners.device).expand(len(corners), 4)
+    return torch.cat([corners.mean(dim=1), normal, flat], dim=1)
+
+
+def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Coefficients (rows, 4), limits (rows, 9) and local boxes (rows, 4), each kind of shape in one go."""
+    groups: dict[type, list[int]] = {}
+    for place, geometry in enumerate(geometries):
+        groups.setdefault(type(geometry), []).append(place)
+    coefficients, limits, boxes, order = [], [], [], []
+    for kind, places in groups.items():
+        values = [value for place in places for value in geometries[place].numbers()]
+        numbers = stack(values, device).reshape(len(places), -1)
+        shaped = kind.quadric(numbers)
+        coefficients.append(shaped[0])
+        limits.append(shaped[1].detach())
+        boxes.append(_BOXES.get(kind, _unbounded)(numbers.detach().cpu().numpy()))
+        order += places
+    back = torch.argsort(torch.tensor(order, device=coefficients[0].device))
+    return torch.cat(coefficients)[back], torch.cat(limits)[back], np.concatenate(boxes)[back.cpu().numpy()]
+
+
+def _domain(turn: torch.Tensor, limits: torch.Tensor) -> np.ndarray:
+    """The search's limits: the local x and y axes, squared radii, half sides, z range, sheet, and whether the nearer
+    root alone counts."""
+    axes = turn.detach()[:, :, :2].transpose(1, 2).reshape(-1, 6)
+    return torch.cat([axes, limits[:, :2] ** 2, limits[:, 2:]], dim=1).cpu().numpy()
+
+
+# ---- boxes: half width in x, half width in y, lowest z, highest z in the shape's own frame --------------------------
+
+
+def _unbounded(p: np.ndarray) -> np.ndarray:
+    return np.tile([np.inf, np.inf, -np.inf, np.inf], (len(p), 1))
+
+
+def _plate_box(p: np.ndarray) -> np.ndarray:
+    x, y = np.minimum(0.5 * p[:, 0], p[:, 2]), np.minimum(0.5 * p[:, 1], p[:, 2])
+    return np.stack([x, y, 0.0 * x, 0.0 * x], axis=1)
+
+
+def _conic_box(p: np.ndarray) -> np.ndarray:
+    radius, k, a = p[:, 0], p[:, 1], p[:, 2]
+    with np.errstate(divide="ignore"):
+        c = np.where((radius == 0.0) | np.isinf(radius), 0.0, 1.0 / radius)
+    sag = c * a * a / (1.0 + np.sqrt(np.maximum(0.0, 1.0 - (1.0 + k) * (c * a) ** 2)))
+    return np.stack([a, a, np.minimum(0.0, sag), np.maximum(0.0, sag)], axis=1)
+
+
+def _sphere_box(p: np.ndarray) -> np.ndarray:
+    rho = np.minimum(p[:, 0], p[:, 1])
+    return np.stack([rho, rho, -p[:, 0], p[:, 0]], axis=1)
+
+
+def _frustum_box(p: np.ndarray) -> np.ndarray:
+    rho = np.maximum(p[:, 0], p[:, 1])
+    return np.stack([rho, rho, p[:, 2], p[:, 3]], axis=1)
+
+
+def _annulus_box(p: np.ndarray) -> np.ndarray:
+    return np.stack([p[:, 1], p[:, 1], p[:, 2], p[:, 2]], axis=1)
+
+
+_BOXES: dict[type, Callable[[np.ndarray], np.ndarray]] = {
+    PlaneGeometry: _unbounded,
+    FinitePlaneGeometry: _plate_box,
+    ConicGeometry: _conic_box,
+    ParaboloidGeometry: _conic_box,
+    SphereGeometry: _sphere_box,
+    CylindricalFrustumGeometry: _frustum_box,
+    AnnularPlaneGeometry: _annulus_box,
+}
+
+
+def _world_boxes(turn: torch.Tensor, place: torch.Tensor, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (n, 3) of boxes about the local boxes, aligned with the world's axes."""
+    rotation, origin = turn.detach().cpu().numpy(), place.detach().cpu().numpy()
+    half = np.stack([boxes[:, 0], boxes[:, 1], 0.5 * (boxes[:, 3] - boxes[:, 2])], axis=1)
+    middle = np.zeros_like(half)
+    finite = np.isfinite(boxes).all(axis=1)
+    middle[finite, 2] = 0.5 * (boxes[finite, 2] + boxes[finite, 3])
+    centre = origin + np.einsum("nij,nj->ni", rotation, middle)
+    reach = np.full_like(half, np.inf)
+    reach[finite] = np.einsum("nij,nj->ni", np.abs(rotation[finite]), half[finite])
+    return centre - reach, centre + reach
+
+
+# a far-field detector is a disk of this radius or more: no length of the scene
+_FAR = 1e5
+
+
+def _size(place: torch.Tensor, lower: np.ndarray, upper: np.ndarray) -> float:
+    origins = place.detach().cpu().numpy()
+    spread = float(np.abs(origins - origins.mean(axis=0)).max())
+    extents = 0.5 * (upper - lower)
+    extents = extents[np.isfinite(extents) & (extents < _FAR)]
+    return max(spread, float(extents.max()) if extents.size else 0.0) or 1.0
+
+
+def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[torch.Tensor, np.ndarray]:
+    """Numbers (rows, 10), attached, and limits (rows, 15) of (frame, geometry) pairs of analytic shapes."""
+    turn, place = lower_frames([cs for cs, _ in placed])
+    coefficients, limits, _ = _quadrics([geometry for _, geometry in placed], "cpu")
+    return torch.cat([place, turn[:, :, 2], coefficients], dim=1), _domain(turn, limits)
+
+
+# numbers of a surface that only say where it ends: no derivative reaches them
+_LIMITS = ("aperture_radius", "inner_radius", "outer_radius")
+
+
+def warn_of_limits(items: list[Any]) -> None:
+    """Warn of every rim that requires a gradient which the trace does not have."""
+    for item in items:
+        for name in _LIMITS:
+            value = getattr(item.geometry, name, None)
+            if torch.is_grad_enabled() and isinstance(value, torch.Tensor) and value.requires_grad:
+                warnings.warn(
+                    f"{item.name or type(item).__name__}: {name} requires a gradient, but what a moving rim lets pass"
+                    " (visibility) is not differentiated",
+                    stacklevel=2,
+                )
+
