@@ -46,6 +46,40 @@ def lane8(a: V8, i: int) -> wp.float32: ...
 def not_above(d: V8, limit: wp.float32) -> int: ...
 
 
+KEYS = wp.array(dtype=wp.uint64)
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+#define LOWEST_BIT(m) (__ffs(m) - 1)
+#define FLOAT_BITS(f) __float_as_uint(f)
+#else
+#define LOWEST_BIT(m) __builtin_ctz(m)
+#define FLOAT_BITS(f) __builtin_bit_cast(wp::uint32, f)
+#endif
+    wp::uint64 *s = stack.data;
+    wp::int32 top = depth;
+    while (mask != 0) {
+        const wp::int32 j = LOWEST_BIT(mask);
+        mask &= mask - 1;
+        const wp::uint64 key = ((wp::uint64)FLOAT_BITS(d.c[j]) << 32) | (wp::uint32)(8 * node + j);
+        wp::int32 t = top++;
+        for (; t > depth && s[t - 1] < key; --t) s[t] = s[t - 1];
+        s[t] = key;
+    }
+    return top;
+#undef LOWEST_BIT
+#undef FLOAT_BITS
+""")
+def push_children(stack: KEYS, depth: int, d: V8, mask: int, node: int) -> int:
+    """Push the slots of a node that ``mask`` names, the nearest last; the new depth of the stack."""
+    ...
+
+
+@wp.func_native("return stack.data[i];")
+def load_key(stack: KEYS, i: int) -> wp.uint64: ...
+
+
 @wp.func
 def pack(distance: wp.float32, index: int) -> wp.uint64:
     """Distance in the high bits, index in the low: comparing keys compares distances and then indices."""

@@ -26,10 +26,10 @@ from kernels.points.native import (
     V8,
     key_distance,
     key_index,
-    lane8,
     load_int,
+    load_key,
     lowest_bit,
-    pack,
+    push_children,
 )
 from kernels.points.tree import Nodes, build_nodes
 
@@ -282,7 +282,6 @@ def _trace_kernel(dim, mode):
         t_max: wp.float32,
         roots: INTS,
         children: INTS,
-        starts: INTS,
         ends: INTS,
         boxes: FLOATS,
         prims: FLOATS,
@@ -312,26 +311,15 @@ def _trace_kernel(dim, mode):
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
         depth = int(0)
         node = load_int(roots, scene)
-        first = int(0)
         last = int(0)
         going = int(1)
         while going == 1:
             if node >= 0:
                 distances = slab8(boxes, node, o, inverse, limit)
                 mask = finite(distances)
-                base = int(depth)
-                while mask != 0:
-                    j = lowest_bit(mask)
-                    mask = mask & (mask - 1)
-                    entry = pack(lane8(distances, j), node * 8 + j)
-                    at = int(depth)
-                    while at > base and stack[wp.max(at - 1, 0)] < entry:
-                        stack[at] = stack[at - 1]
-                        at = at - 1
-                    stack[at] = entry
-                    depth = depth + 1
+                depth = push_children(stack, depth, distances, mask, node)
             else:
-                for g in range(first, last, 8):
+                for g in range(-1 - node, last, 8):
                     mask = test8(prims, g, stride, o, d, limit)
                     if last - g < 8:
                         mask = mask & ((1 << (last - g)) - 1)
@@ -359,12 +347,11 @@ def _trace_kernel(dim, mode):
             going = int(0)
             while depth > 0 and going == 0:
                 depth = depth - 1
-                entry = stack[depth]
+                entry = load_key(stack, depth)
                 if key_distance(entry) <= limit:
                     going = int(1)
                     slot = key_index(entry)
                     node = load_int(children, slot)
-                    first = load_int(starts, slot)
                     last = load_int(ends, slot)
         if wp.static(mode == "closest"):
             out_indices[ray] = wp.int64(hit)
@@ -472,7 +459,6 @@ def _launch_trace(mode, forest, origins, directions, rays_per_scene, t_min, t_ma
             t_max,
             nodes.roots,
             nodes.children,
-            nodes.starts,
             nodes.ends,
             nodes.boxes,
             forest.prims,

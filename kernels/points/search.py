@@ -24,10 +24,12 @@ from kernels.points.native import (
     key_index,
     lane8,
     load_int,
+    load_key,
     lowest_bit,
     not_above,
     pack,
     point_distances,
+    push_children,
 )
 
 MAX_K = 64
@@ -82,17 +84,41 @@ def _kernels(dim, size):
     points8 = point_distances(dim)
     module = kernel_module(f"kernels.points.knn_{dim}d_{size or 'any'}")
 
+    @wp.func
+    def reach(
+        x: vector,
+        queries: wp.array(dtype=vector),
+        other: int,
+        k: int,
+        out_distances: wp.array2d(dtype=wp.float32),
+    ) -> wp.float32:
+        """A squared distance within which k points lie, from what a nearby query found (with room for rounding)."""
+        radius = wp.sqrt(out_distances[other, k - 1]) + wp.length(x - queries[other])
+        result = radius * radius * wp.float32(1.00001) + wp.float32(1.0e-37)
+        if not (result < INFINITY):  # too few points, or coordinates that are not finite
+            result = INFINITY
+        return result
+
+    @wp.func
+    def sample_of_row(row: int, rows_per_sample: int, sample_of: INTS) -> int:
+        sample = int(0)
+        if rows_per_sample > 0:
+            sample = row // rows_per_sample
+        else:
+            sample = load_int(sample_of, row)
+        return sample
+
     @wp.kernel(module=module)
     def query(
         offset: int,
         queries: wp.array(dtype=vector),
         rows: INTS,
         use_rows: int,
+        in_turn: int,
         rows_per_sample: int,
         sample_of: INTS,
         roots: INTS,
         children: INTS,
-        starts: INTS,
         ends: INTS,
         lowest: INTS,
         boxes: FLOATS,
@@ -106,19 +132,19 @@ def _kernels(dim, size):
         row = offset + wp.tid()
         if use_rows == 1:
             row = load_int(rows, row)
-        sample = int(0)
-        if rows_per_sample > 0:
-            sample = row // rows_per_sample
-        else:
-            sample = load_int(sample_of, row)
+        sample = sample_of_row(row, rows_per_sample, sample_of)
         x = queries[row]
         best = keys(NO_NEIGHBOUR)
         limit_key = NO_NEIGHBOUR
         limit = INFINITY
+        if in_turn == 1 and wp.tid() > 0:
+            other = load_int(rows, offset + wp.tid() - 1)
+            if sample_of_row(other, rows_per_sample, sample_of) == sample:
+                limit = reach(x, queries, other, k, out_distances)
+                limit_key = pack(limit, -1)
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
         depth = int(0)
         node = load_int(roots, sample)
-        first = int(0)
         last = int(0)
         going = int(1)
         if node < 0:
@@ -127,19 +153,9 @@ def _kernels(dim, size):
             if node >= 0:
                 distances = box8(boxes, node, x)
                 mask = not_above(distances, limit)
-                base = int(depth)
-                while mask != 0:
-                    j = lowest_bit(mask)
-                    mask = mask & (mask - 1)
-                    entry = pack(lane8(distances, j), node * 8 + j)
-                    t = int(depth)
-                    while t > base and stack[wp.max(t - 1, 0)] < entry:
-                        stack[t] = stack[t - 1]
-                        t = t - 1
-                    stack[t] = entry
-                    depth = depth + 1
+                depth = push_children(stack, depth, distances, mask, node)
             else:
-                for g in range(first, last, 8):
+                for g in range(-1 - node, last, 8):
                     distances = points8(coords, g, stride, x)
                     mask = not_above(distances, limit)
                     if last - g < 8:
@@ -150,12 +166,12 @@ def _kernels(dim, size):
                         key = pack(lane8(distances, j), load_int(order, g + j))
                         if key < limit_key:
                             best = insert(best, key, k)
-                            limit_key = worst(best, k)
+                            limit_key = wp.min(limit_key, worst(best, k))
                             limit = key_distance(limit_key)
             going = int(0)
             while depth > 0 and going == 0:
                 depth = depth - 1
-                entry = stack[depth]
+                entry = load_key(stack, depth)
                 slot = key_index(entry)
                 distance = key_distance(entry)
                 if distance < limit:
@@ -166,7 +182,6 @@ def _kernels(dim, size):
                         going = int(1)
                 if going == 1:
                     node = load_int(children, slot)
-                    first = load_int(starts, slot)
                     last = load_int(ends, slot)
         for j in range(k):
             out_indices[row, j] = wp.int64(key_index(best[j]))
@@ -195,10 +210,10 @@ def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sampl
     nodes = forest.nodes
     nothing = forest.order
 
-    def inputs(rows, use_rows):
+    def inputs(rows, use_rows, in_turn=0):
         return [
-            queries, rows, use_rows, rows_per_sample, sample_of if sample_of is not None else nothing,
-            nodes.roots, nodes.children, nodes.starts, nodes.ends, nodes.lowest, nodes.boxes,
+            queries, rows, use_rows, in_turn, rows_per_sample, sample_of if sample_of is not None else nothing,
+            nodes.roots, nodes.children, nodes.ends, nodes.lowest, nodes.boxes,
             forest.coords, forest.stride, forest.order, k, indices, distances,
         ]  # fmt: skip
 
@@ -209,6 +224,8 @@ def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sampl
         )
         return
 
+    # a CPU lane answers its queries one after the other, so each can begin with what the last one found
+    in_turn = int(device.is_cpu)
     for needed in (kernel, morton.query_kernel(forest.dim)):
         _ready(needed, device)
 
@@ -224,7 +241,7 @@ def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sampl
             forest.dim,
             device,
         )
-        first, arguments = (start, inputs(nothing, 0)) if ordered is None else (0, inputs(ordered, 1))
+        first, arguments = (start, inputs(nothing, 0)) if ordered is None else (0, inputs(ordered, 1, in_turn))
         wp.launch(kernel, stop - start, inputs=[first, *arguments], device=device, record_tape=False)
 
     threads = lanes.get_num_threads() if device.is_cpu else 1

@@ -20,7 +20,7 @@ from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, launch_serial, once
 from kernels.points.native import FLOATS, INTS
 
-LEAF_SIZE = 16
+LEAF_SIZE = 32
 _BIG = wp.constant(wp.float32(3.4028234e38))
 _INFINITE = wp.constant(wp.float32(float("inf")))
 _NO_INDEX = wp.constant(wp.int32(0x7FFFFFFF))
@@ -32,9 +32,8 @@ SLOTS = wp.types.vector(length=8, dtype=wp.int32)
 class Nodes:
     """The wide tree. A slot ``8 * node + j`` is child j of a node.
 
-    children   (8 W,) a node, or -1 for a leaf
-    starts     (8 W,) first item of a leaf
-    ends       (8 W,) one past its last item; an unused slot is a leaf without items
+    children   (8 W,) a node, or -1 - the first item of a leaf
+    ends       (8 W,) one past the last item of a leaf; an unused slot is a leaf without items
     lowest     (8 W,) lowest item index below the slot
     boxes      (16 D W,) per node and axis: eight lower and eight upper bounds
     roots      (B,)
@@ -43,7 +42,6 @@ class Nodes:
     """
 
     children: wp.array
-    starts: wp.array
     ends: wp.array
     lowest: wp.array
     boxes: wp.array
@@ -275,7 +273,6 @@ def _kernels(dim):
         upper: vectors,
         lowest: INTS,
         wide_child: INTS,
-        wide_start: INTS,
         wide_end: INTS,
         wide_lowest: INTS,
         boxes: FLOATS,
@@ -292,8 +289,7 @@ def _kernels(dim):
             first = starts[source]
             last = ends[source]
             least = lowest[source]
-        wide_child[slot] = child
-        wide_start[slot] = first
+        wide_child[slot] = wp.where(child >= 0, child, -1 - first)
         wide_end[slot] = last
         wide_lowest[slot] = least
         for c in range(wp.static(dim)):
@@ -322,7 +318,6 @@ def _kernels(dim):
         roots: INTS,
         source: INTS,
         wide_child: INTS,
-        wide_start: INTS,
         wide_end: INTS,
         wide_lowest: INTS,
         boxes: FLOATS,
@@ -351,7 +346,7 @@ def _kernels(dim):
                         used = used + 1
                 write_slot(
                     w, j, b, child, starts, ends, lower, upper, lowest,
-                    wide_child, wide_start, wide_end, wide_lowest, boxes,
+                    wide_child, wide_end, wide_lowest, boxes,
                 )  # fmt: skip
             w = w + 1
         count[0] = used
@@ -378,7 +373,6 @@ def _kernels(dim):
         lowest: INTS,
         source: INTS,
         wide_child: INTS,
-        wide_start: INTS,
         wide_end: INTS,
         wide_lowest: INTS,
         boxes: FLOATS,
@@ -398,7 +392,7 @@ def _kernels(dim):
                     source[child] = b
             write_slot(
                 w, j, b, child, starts, ends, lower, upper, lowest,
-                wide_child, wide_start, wide_end, wide_lowest, boxes,
+                wide_child, wide_end, wide_lowest, boxes,
             )  # fmt: skip
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Kernel)})
@@ -473,12 +467,12 @@ def build_nodes(
         return wp.empty(size, dtype=wp.int32, device=device)
 
     source, sample_of, roots = ints(capacity), ints(capacity), ints(samples)
-    child, start_of, end_of, lowest_of = (ints(8 * capacity) for _ in range(4))
+    child, end_of, lowest_of = (ints(8 * capacity) for _ in range(3))
     boxes = wp.empty(16 * dim * capacity, dtype=wp.float32, device=device)
     aabbs = wp.empty(2 * dim * capacity, dtype=wp.float32, device=device)
     count = wp.zeros(1, dtype=wp.int32, device=device)
     tree = [binary.first_child, binary.starts, binary.ends, binary.owner, lower, upper, lowest]
-    wide = [source, child, start_of, end_of, lowest_of, boxes, aabbs, sample_of, count]
+    wide = [source, child, end_of, lowest_of, boxes, aabbs, sample_of, count]
     if by_level:
         inputs = [0, binary.starts, binary.ends, roots, source, count]
         wp.launch(kernels.collapse_roots, samples, inputs=inputs, device=device, record_tape=False)
@@ -498,7 +492,6 @@ def build_nodes(
         used = int(count.numpy()[0])
     return Nodes(
         children=child[: 8 * used],
-        starts=start_of[: 8 * used],
         ends=end_of[: 8 * used],
         lowest=lowest_of[: 8 * used],
         boxes=boxes[: 16 * dim * used],
