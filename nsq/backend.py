@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernels.trace import layout as at
-
 from . import engine
-from .detectors import IrradianceDetector
+from .assemble import assemble
 from .lower import lower
-from .lowering.ir import SceneIR
 from .numbers import check_choice, check_count, check_flag, check_number
-from .results import IrradianceMap, RayDatabase, SimulationResult
 
 if TYPE_CHECKING:
+    from .results import SimulationResult
     from .scene import NSQScene
 
 PRECISIONS = ("float64", "float32")
@@ -94,7 +89,7 @@ class TorchBackend:
             device=ir.tensors.numbers.device,
             progress=progress,
         )
-        return assemble(scene, ir, options)
+        return assemble(scene, ir, engine.Trace(ir, options))
 
     def intersect_scene(self, rays: Any, components: list[Any]) -> tuple[Any, Any, Any, Any]:
         """Nearest surface of each ray; see `nsq.intersect.intersect_scene`."""
@@ -141,67 +136,3 @@ def _device_of(scene: NSQScene) -> str:
                 if isinstance(value, torch.Tensor) and value.is_cuda:
                     return str(value.device)
     return "cpu"
-
-
-def assemble(scene: NSQScene, ir: SceneIR, options: engine.Options) -> SimulationResult:
-    """Run the trace and dress what comes out as a `SimulationResult`."""
-    attached = torch.is_grad_enabled() and ir.tensors.require_grad
-    if attached:
-        _warn_of_hard_splats(scene)
-    started = time.perf_counter()
-    outcome, (maps, totals, states) = engine.run(engine.Trace(ir, options))
-    lines = torch.as_tensor(ir.wavelengths, device=maps.device)
-    detectors, offset = {}, 0
-    for place, (name, detector) in enumerate(zip(ir.detector_names, scene.detectors, strict=True)):
-        hits = int(outcome.hits[len(ir.surface_names) + place])
-        shared = {"name": name, "num_rays_hit": hits, "total_flux": totals[place]}
-        if isinstance(detector, IrradianceDetector):
-            size = detector.num_pixels_x * detector.num_pixels_y
-            detectors[name] = IrradianceMap(
-                data=maps[offset : offset + size], width=detector.width, height=detector.height,
-                num_pixels_x=detector.num_pixels_x, num_pixels_y=detector.num_pixels_y, **shared,
-            )  # fmt: skip
-            offset += size
-        else:
-            chosen = _rows_to_keep(outcome, place, detector)
-            columns = dict(zip(("x", "y", "z", "L", "M", "N", "flux"), states[:7, chosen].unbind(0), strict=True))
-            wavelength = lines[torch.as_tensor(outcome.lines, device=lines.device)[chosen].long()]
-            ids = torch.as_tensor(outcome.ids, device=maps.device)[chosen]
-            detectors[name] = RayDatabase(**columns, wavelength=wavelength, ray_id=ids, **shared)
-    counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
-    flux = outcome.ledger.tolist()
-    return SimulationResult(
-        detectors=detectors,
-        num_rays_total=options.num_rays,
-        num_rays_absorbed=counts[at.ABSORBED_COUNT],
-        num_rays_escaped=counts[at.ESCAPE_COUNT],
-        num_rays_flux_killed=counts[at.ROULETTE_COUNT],
-        num_rays_depth_killed=counts[at.DEPTH_COUNT],
-        total_flux_in=ir.flux_in,
-        total_flux_detected=flux[at.DETECTED_FLUX],
-        total_flux_tapped=flux[at.TAPPED_FLUX],
-        total_flux_absorbed=flux[at.ABSORBED_FLUX],
-        total_flux_coating=flux[at.COATING_FLUX],
-        total_flux_bulk_absorbed=flux[at.BULK],
-        total_flux_escaped=flux[at.ESCAPE_FLUX],
-        total_flux_lost=flux[at.DEPTH_FLUX] + flux[at.ROULETTE_FLUX],
-        trace_time_sec=time.perf_counter() - started,
-    )
-
-
-def _rows_to_keep(outcome: engine.Outcome, place: int, detector: Any) -> torch.Tensor:
-    """Rows of the ray tables that belong to a detector, the last ``max_rays`` of them if it says so."""
-    rows = torch.as_tensor((outcome.detectors == place).nonzero()[0])
-    if not detector.store_rays:
-        return rows[:0]
-    return rows[-detector.max_rays :] if detector.max_rays else rows
-
-
-def _warn_of_hard_splats(scene: NSQScene) -> None:
-    names = [d.name for d in scene.detectors if getattr(d, "splat", "") == "hard"]
-    if names:
-        warnings.warn(
-            f"detectors {names} have hard pixels, which carry the gradient of flux but not of where it lands;"
-            " splat='bilinear' carries both",
-            stacklevel=4,
-        )

@@ -10,8 +10,8 @@ is 1 the lobe lies behind the surface. Random numbers are detached; direction an
 vectors and in ``share``.
 """
 
-from kernels.bsdfs import lambertian, radial, specular, tabulated
+from kernels.bsdfs import density, lambertian, radial, specular, tabulated
 
 # the code of a lobe is its place in this table
-ROWS = (specular, lambertian, radial, tabulated)
+ROWS = (specular, lambertian, radial, tabulated, density)
 NAMES = tuple(row.NAME for row in ROWS)

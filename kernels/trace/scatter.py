@@ -26,7 +26,7 @@ def lobe_of(precision):
     """A Warp function that samples whatever lobe a code stands for."""
     b, f = bundle(precision), frames(precision)
     real, array, vec3 = b.real, b.array, f.vec3
-    specular, lambertian, radial, tabulated = (row.build(precision) for row in bsdfs.ROWS)
+    specular, lambertian, radial, tabulated, density = (row.build(precision) for row in bsdfs.ROWS)
 
     @wp.func
     def lobe(code: int, u1: real, u2: real, behind: int, d: vec3, n: vec3, share: real, table: array, start: int):
@@ -38,8 +38,10 @@ def lobe_of(precision):
             direction, weight = lambertian(u1, u2, behind, d, n, share, table, start)
         elif code == wp.static(bsdfs.NAMES.index("radial")):
             direction, weight = radial(u1, u2, behind, d, n, share, table, start)
-        else:
+        elif code == wp.static(bsdfs.NAMES.index("tabulated")):
             direction, weight = tabulated(u1, u2, behind, d, n, share, table, start)
+        else:
+            direction, weight = density(u1, u2, behind, d, n, share, table, start)
         return direction, weight
 
     return lobe

@@ -1,0 +1,78 @@
+"""A measured lobe, sampled from itself: every direction weighs the same, the share of the light that it scatters.
+
+``table[at:]`` begins as for the row "tabulated", and goes on with m, s_j = sin(theta_s)^2 (m of them) and, for each
+incident angle, the running integral C_j of f cos over the hemisphere (m of them). Between incident angles C is linear, as
+f is; within a cell s is uniform.
+"""
+
+import warp as wp
+
+from kernels.bsdfs.frames import frames
+from kernels.precision import bundle
+
+NAME = "density"
+
+
+def build(precision):
+    b, f = bundle(precision), frames(precision)
+    real, array, ld_plain, sin_turn, cos_turn = b.real, b.array, b.ld_plain, b.sin_turn, b.cos_turn
+    vec3, along, bracket = f.vec3, f.along, f.bracket
+    vec2 = wp.types.vector(length=2, dtype=real)
+
+    @wp.func
+    def running(table: array, low: int, high: int, share: real, j: int):
+        return (real(1.0) - share) * ld_plain(table, low + j) + share * ld_plain(table, high + j)
+
+    @wp.func
+    def drawn(table: array, at: int, theta: real, u: real):
+        """(sin(theta_s)^2, weight) at incidence ``theta`` (degrees)."""
+        n_i = int(ld_plain(table, at))
+        n_s = int(ld_plain(table, at + 1))
+        first_i = at + 2
+        more = first_i + n_i + n_s + n_i * n_s
+        m = int(ld_plain(table, more))
+        s_at = more + 1
+        c_at = s_at + m
+        out = vec2(real(0.0), real(0.0))
+        if theta >= ld_plain(table, first_i) and theta <= ld_plain(table, first_i + n_i - 1):
+            i = bracket(table, first_i, n_i, theta)
+            i1 = wp.min(i + 1, n_i - 1)
+            share = real(0.0)
+            if i1 > i:
+                share = (theta - ld_plain(table, first_i + i)) / (
+                    ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
+                )
+            row = c_at + i * m
+            row1 = c_at + i1 * m
+            total = running(table, row, row1, share, m - 1)
+            wanted = u * total
+            low = int(0)
+            high = int(m - 1)
+            while high - low > 1:
+                middle = (low + high) / 2
+                if running(table, row, row1, share, middle) <= wanted:
+                    low = middle
+                else:
+                    high = middle
+            below = running(table, row, row1, share, low)
+            above = running(table, row, row1, share, low + 1)
+            part = real(0.0)
+            if above > below:
+                part = (wanted - below) / (above - below)
+            s0 = ld_plain(table, s_at + low)
+            out = vec2(s0 + part * (ld_plain(table, s_at + low + 1) - s0), total)
+        return out
+
+    @wp.func_grad(drawn)
+    def adj_drawn(table: array, at: int, theta: real, u: real, adj_ret: vec2):
+        pass
+
+    @wp.func
+    def sample(u1: real, u2: real, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
+        h = wp.where(transmitted == 1, -n, n)
+        cosine = wp.clamp(-wp.dot(d, h), real(0.0), real(1.0))
+        got = drawn(table, at, wp.acos(cosine) * real(57.29577951308232), u2)
+        sine = wp.sqrt(got[0])
+        return along(sine * cos_turn(u1), sine * sin_turn(u1), wp.sqrt(real(1.0) - got[0]), h), share * got[1]
+
+    return sample

@@ -1,0 +1,115 @@
+"""From what a trace adds up to the results that users read."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernels.trace import layout as at
+
+from . import engine
+from .detectors import FarFieldDetector, IrradianceDetector, RayDatabaseDetector, SpectralDetector
+from .lowering.ir import SceneIR
+from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult
+
+if TYPE_CHECKING:
+    from .scene import NSQScene
+
+
+def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationResult:
+    """Run a trace and dress what comes out as a `SimulationResult`."""
+    if torch.is_grad_enabled() and ir.tensors.require_grad:
+        _warn_of_hard_splats(scene)
+    started = time.perf_counter()
+    outcome, (maps, totals, states) = engine.run(trace)
+    detectors, offset = {}, 0
+    for place, (name, detector) in enumerate(zip(ir.detector_names, scene.detectors, strict=True)):
+        size = int(ir.map_sizes[place])
+        hits = int(outcome.hits[len(ir.surface_names) + place])
+        shared = {"name": name, "num_rays_hit": hits, "total_flux": totals[place]}
+        read = _Readings(ir, outcome, place, maps[offset : offset + size], states)
+        detectors[name] = _RESULTS[type(detector)](detector, read, shared)
+        offset += size
+    counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
+    flux = outcome.ledger.tolist()
+    return SimulationResult(
+        detectors=detectors,
+        num_rays_total=trace.options.num_rays,
+        num_rays_absorbed=counts[at.ABSORBED_COUNT],
+        num_rays_escaped=counts[at.ESCAPE_COUNT],
+        num_rays_flux_killed=counts[at.ROULETTE_COUNT],
+        num_rays_depth_killed=counts[at.DEPTH_COUNT],
+        total_flux_in=ir.flux_in,
+        total_flux_detected=flux[at.DETECTED_FLUX],
+        total_flux_tapped=flux[at.TAPPED_FLUX],
+        total_flux_absorbed=flux[at.ABSORBED_FLUX],
+        total_flux_coating=flux[at.COATING_FLUX],
+        total_flux_bulk_absorbed=flux[at.BULK],
+        total_flux_escaped=flux[at.ESCAPE_FLUX],
+        total_flux_lost=flux[at.DEPTH_FLUX] + flux[at.ROULETTE_FLUX],
+        trace_time_sec=time.perf_counter() - started,
+    )
+
+
+class _Readings:
+    """One detector's share of a trace."""
+
+    def __init__(self, ir: SceneIR, outcome: engine.Outcome, place: int, data: torch.Tensor, states: torch.Tensor):
+        self.data = data
+        self._ir, self._outcome, self._place, self._states = ir, outcome, place, states
+
+    def columns(self, detector: RayDatabaseDetector) -> dict[str, torch.Tensor]:
+        """Columns of the ray table, the last ``max_rays`` rows if the detector says so."""
+        outcome, device = self._outcome, self._states.device
+        rows = torch.as_tensor((outcome.detectors == self._place).nonzero()[0])
+        if not detector.store_rays:
+            rows = rows[:0]
+        elif detector.max_rays:
+            rows = rows[-detector.max_rays :]
+        floats = dict(zip(("x", "y", "z", "L", "M", "N", "flux"), self._states[:7, rows].unbind(0), strict=True))
+        lines = torch.as_tensor(self._ir.wavelengths, device=device)
+        line = torch.as_tensor(outcome.lines)[rows].long().to(device)
+        return {**floats, "wavelength": lines[line], "ray_id": torch.as_tensor(outcome.ids)[rows].to(device)}
+
+
+def _plate(detector: Any) -> dict[str, Any]:
+    names = ("width", "height", "num_pixels_x", "num_pixels_y")
+    return {name: getattr(detector, name) for name in names}
+
+
+def _irradiance(detector: IrradianceDetector, read: _Readings, shared: dict[str, Any]) -> IrradianceMap:
+    return IrradianceMap(data=read.data, **_plate(detector), **shared)
+
+
+def _spectral(detector: SpectralDetector, read: _Readings, shared: dict[str, Any]) -> SpectralResult:
+    return SpectralResult(data=read.data, wavelength_bins=detector.wavelength_bins, **_plate(detector), **shared)
+
+
+def _far_field(detector: FarFieldDetector, read: _Readings, shared: dict[str, Any]) -> FarFieldPattern:
+    bins = {name: getattr(detector, name) for name in ("num_bins_theta", "num_bins_phi", "theta_max_deg")}
+    return FarFieldPattern(data=read.data, **bins, **shared)
+
+
+def _ray_database(detector: RayDatabaseDetector, read: _Readings, shared: dict[str, Any]) -> RayDatabase:
+    return RayDatabase(**read.columns(detector), **shared)
+
+
+_RESULTS = {
+    IrradianceDetector: _irradiance,
+    SpectralDetector: _spectral,
+    FarFieldDetector: _far_field,
+    RayDatabaseDetector: _ray_database,
+}
+
+
+def _warn_of_hard_splats(scene: NSQScene) -> None:
+    names = [d.name for d in scene.detectors if getattr(d, "splat", "") == "hard"]
+    if names:
+        warnings.warn(
+            f"detectors {names} have hard pixels, which carry the gradient of flux but not of where it lands;"
+            " splat='bilinear' carries both",
+            stacklevel=5,
+        )
