@@ -69,10 +69,14 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "volume": ("NonWatertightVolumeError", "Volume"),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
-__all__ = sorted(_MODULE_OF)
+# modules that are public as they are: nsq.spectra.black_body and so on
+_SUBMODULES = ("formats", "spectra")
+__all__ = sorted({*_MODULE_OF, *_SUBMODULES})
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
