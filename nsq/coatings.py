@@ -64,8 +64,11 @@ class SimpleCoating:
 def coating_table(coating: Any, wavelengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Reflectance and transmittance (W,) of any object that has both as attributes, numbers or callables.
 
-    Raises ValueError naming the wavelength where a share is out of range or the two sum to more than 1.
+    Raises ValueError naming the wavelength where a share is out of range or the two sum to more than 1, and TypeError
+    for a coating whose shares depend on the angle.
     """
+    if is_angular(coating):
+        raise TypeError(f"coating got {type(coating).__name__}, whose shares depend on the angle; see angular_table")
     reflectance = _share_table(coating.reflectance, wavelengths, "reflectance")
     transmittance = _share_table(coating.transmittance, wavelengths, "transmittance")
     total = reflectance + transmittance
@@ -73,10 +76,18 @@ def coating_table(coating: Any, wavelengths: torch.Tensor) -> tuple[torch.Tensor
     return reflectance, transmittance
 
 
+def is_angular(coating: Any) -> bool:
+    """Whether a coating's shares depend on the angle: it has a method ``angular_table``."""
+    return callable(getattr(coating, "angular_table", None))
+
+
 def check_coating(coating: Any, name: str) -> Any:
-    """Check the coating of a refracting surface and return it: None, or an object with scalar shares."""
+    """Check a refracting surface's coating and return it: None, or an object with scalar shares or an angular table."""
     if coating is None:
         return None
+    if is_angular(coating):
+        getattr(coating, "validate", lambda: None)()
+        return coating
     reject_polarized(coating, name)
     for share in ("reflectance", "transmittance"):
         if not hasattr(coating, share):
