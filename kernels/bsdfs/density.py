@@ -1,5 +1,7 @@
 """A measured lobe, sampled from itself: every direction weighs the same, the share of the light that it scatters.
 
+The draw is detached; the weight carries the derivative to the angle of incidence as f / detach(f).
+
 ``table[at:]`` begins as for the row "tabulated", and goes on with m, s_j = sin(theta_s)^2 (m of them) and, for each
 incident angle, the running integral C_j of f cos over the hemisphere (m of them). Between incident angles C is linear, as
 f is; within a cell s is uniform.
@@ -8,6 +10,7 @@ f is; within a cell s is uniform.
 import warp as wp
 
 from kernels.bsdfs.frames import frames
+from kernels.bsdfs.grids import grids
 from kernels.precision import bundle
 
 NAME = "density"
@@ -17,6 +20,7 @@ def build(precision):
     b, f = bundle(precision), frames(precision)
     real, array, ld_plain, sin_turn, cos_turn = b.real, b.array, b.ld_plain, b.sin_turn, b.cos_turn
     vec3, along, bracket = f.vec3, f.along, f.bracket
+    degrees_of, value_at, detach = grids(precision).degrees_of, grids(precision).value_at, b.detach
     vec2 = wp.types.vector(length=2, dtype=real)
 
     @wp.func
@@ -70,9 +74,14 @@ def build(precision):
     @wp.func
     def sample(u1: real, u2: real, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
         h = wp.where(transmitted == 1, -n, n)
-        cosine = wp.clamp(-wp.dot(d, h), real(0.0), real(1.0))
-        got = drawn(table, at, wp.acos(cosine) * real(57.29577951308232), u2)
+        theta = degrees_of(-wp.dot(d, h))
+        got = drawn(table, at, detach(theta), u2)
         sine = wp.sqrt(got[0])
-        return along(sine * cos_turn(u1), sine * sin_turn(u1), wp.sqrt(real(1.0) - got[0]), h), share * got[1]
+        cosine = wp.sqrt(real(1.0) - got[0])
+        value = value_at(table, at, theta, degrees_of(cosine))
+        ratio = real(1.0)
+        if value > real(0.0):
+            ratio = value / detach(value)
+        return along(sine * cos_turn(u1), sine * sin_turn(u1), cosine, h), share * got[1] * ratio
 
     return sample
