@@ -1,0 +1,178 @@
+"""Triangle meshes as shapes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .geometries import Geometry
+from .numbers import check_number, watched
+
+_FLAT = 1e-14  # a triangle is degenerate below this area, relative to its longest side squared
+
+
+class MeshGeometry(Geometry):
+    """A surface of triangles.
+
+    n_geom is each triangle's normal by the right-hand rule, (b - a) x (c - a) for corners a, b, c: outwards on a solid
+    wound as usual, so that ``material_front`` is what is inside.
+
+    Args:
+        mesh: (vertices, faces), or an object that has both, such as a ``trimesh.Trimesh``. Vertices are (V, 3) in mm,
+            an array, or a tensor of dtype float32 or float64, which is kept as the object it is and may require a
+            gradient; faces are (F, 3) integers, the corners of each triangle.
+
+    Attributes:
+        mesh: what was given; reassignable.
+        vertices: (V, 3) tensor; reassignable. faces: (F, 3) int64 array.
+
+    Raises TypeError for what is no mesh, and ValueError for other shapes, vertices that are not finite, corners that do
+    not exist and triangles without area, naming the first of them.
+    """
+
+    ROW = "mesh"
+
+    def __init__(self, mesh: Any) -> None:
+        self.mesh = mesh
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], scale: float = 1.0) -> MeshGeometry:
+        """The mesh of an STL, OBJ or PLY file, whose lengths times ``scale`` are mm.
+
+        Vertices that coincide become one, and triangles without area are left out with a warning. Raises
+        FileNotFoundError, ImportError where ``trimesh`` is not installed, and ValueError for a file without triangles.
+        """
+        check_number(scale, "scale", positive=True)
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path got {os.fspath(path)!r}, where there is no file")
+        try:
+            import trimesh
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                "reading a mesh from a file needs the package trimesh; install it with: pip install 'nsq[mesh]'"
+            ) from error
+        loaded = trimesh.load_scene(os.fspath(path)).to_mesh()
+        vertices, faces = np.asarray(loaded.vertices, dtype=np.float64), np.asarray(loaded.faces, dtype=np.int64)
+        if faces.size == 0:
+            raise ValueError(f"path got {os.fspath(path)!r}, which holds no triangles")
+        vertices, where = np.unique(vertices * float(scale), axis=0, return_inverse=True)
+        faces = where.reshape(-1)[faces]
+        flat = _degenerate(vertices, faces)
+        if flat.all():
+            raise ValueError(f"path got {os.fspath(path)!r}, which holds no triangles with an area")
+        if flat.any():
+            warnings.warn(f"{os.fspath(path)!r}: {int(flat.sum())} triangles without area left out", stacklevel=2)
+        return cls((vertices, faces[~flat]))
+
+    @property
+    def mesh(self) -> Any:
+        return self._mesh
+
+    @mesh.setter
+    def mesh(self, mesh: Any) -> None:
+        if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+            vertices, faces = mesh.vertices, mesh.faces
+        else:
+            try:
+                vertices, faces = mesh
+            except (TypeError, ValueError):
+                kind = type(mesh).__name__
+                raise TypeError(f"mesh got {kind}; it takes (vertices, faces) or a trimesh.Trimesh") from None
+        self._mesh = mesh
+        self.vertices, self.faces = _as_vertices(vertices), _as_faces(faces)
+        self.validate()
+
+    def validate(self) -> None:
+        self.vertices = _as_vertices(self.vertices)
+        plain = self.vertices.detach().cpu().numpy().astype(np.float64)
+        bad = ~np.isfinite(plain).all(axis=1)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise ValueError(f"vertices got {plain[first].tolist()} at {first}; they take finite numbers, in mm")
+        outside = ((self.faces < 0) | (self.faces >= len(plain))).any(axis=1)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise ValueError(
+                f"faces got {self.faces[first].tolist()} at {first}; they take indices from 0 to {len(plain) - 1}"
+            )
+        flat = _degenerate(plain, self.faces)
+        if flat.any():
+            first = int(np.argmax(flat))
+            raise ValueError(
+                f"faces got {int(flat.sum())} triangles without area, the first of them {self.faces[first].tolist()} at"
+                f" {first}; they take triangles with an area"
+            )
+
+    def triangles(self) -> torch.Tensor:
+        """Corners (F, 3, 3) float64 of every triangle in mm, attached to ``vertices``."""
+        vertices = watched(self.vertices).to(torch.float64)
+        return vertices[torch.as_tensor(self.faces, device=vertices.device)]
+
+    @property
+    def face_normals(self) -> torch.Tensor:
+        """Unit normals (F, 3) float64, attached to ``vertices``: n_geom of each triangle."""
+        a, b, c = self.triangles().unbind(1)
+        across = torch.linalg.cross(b - a, c - a)
+        return across / torch.linalg.vector_norm(across, dim=1, keepdim=True)
+
+    @property
+    def is_watertight(self) -> bool:
+        """Whether every edge belongs to two triangles that run along it in opposite directions.
+
+        Corners at the same place count as one, also where they are different vertices.
+        """
+        _, where = np.unique(self.vertices.detach().cpu().numpy(), axis=0, return_inverse=True)
+        return _closed(where.reshape(-1)[self.faces])
+
+    @property
+    def volume(self) -> float:
+        """What a watertight mesh encloses, mm³: positive where n_geom points outwards. Detached."""
+        with torch.no_grad():
+            a, b, c = self.triangles().unbind(1)
+            return float((a * torch.linalg.cross(b, c)).sum()) / 6.0
+
+    def __repr__(self) -> str:
+        return f"MeshGeometry({len(self.vertices)} vertices, {len(self.faces)} triangles)"
+
+
+def _closed(faces: np.ndarray) -> bool:
+    ends = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2).astype(np.int64)
+    size = int(ends.max()) + 1
+    ahead, back = np.sort(ends[:, 0] * size + ends[:, 1]), np.sort(ends[:, 1] * size + ends[:, 0])
+    return bool(np.array_equal(ahead, back) and np.all(np.diff(ahead) > 0))
+
+
+def _degenerate(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    sides = (b - a, c - b, a - c)
+    longest = functools.reduce(np.maximum, (np.sum(side * side, axis=1) for side in sides))
+    double_area = np.linalg.norm(np.cross(sides[0], sides[2]), axis=1)
+    return ~(double_area > _FLAT * longest)
+
+
+def _as_vertices(vertices: Any) -> torch.Tensor:
+    if not isinstance(vertices, torch.Tensor):
+        try:
+            vertices = torch.as_tensor(np.array(vertices, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise TypeError(f"vertices got {type(vertices).__name__}; they take numbers, shape (V, 3)") from None
+    if vertices.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"vertices got a tensor of dtype {vertices.dtype}; they take float32 or float64")
+    if vertices.dim() != 2 or vertices.shape[1] != 3:
+        raise ValueError(f"vertices got shape {tuple(vertices.shape)}; they take (V, 3)")
+    return vertices
+
+
+def _as_faces(faces: Any) -> np.ndarray:
+    array = faces.detach().cpu().numpy() if isinstance(faces, torch.Tensor) else np.asarray(faces)
+    if array.ndim != 2 or array.shape[1] != 3 or array.shape[0] == 0:
+        raise ValueError(f"faces got shape {array.shape}; they take (F, 3), at least one")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"faces got dtype {array.dtype}; they take integers, indices of vertices")
+    return array.astype(np.int64)
