@@ -1,19 +1,63 @@
-"""Small native pieces that the compiler turns into eight-wide code.
+"""Small native pieces, eight lanes wide.
 
+On a CPU they are written with the compiler's vector types: left to itself it unrolls loops of eight and packs the
+pieces badly. The twin for CUDA says the same as plain loops. Both round every operation alike, without fused multiply-adds.
 Indexing a Warp array goes through a negative-index rule that costs a branch an access; the accessors here do without.
-Every snippet is plain C++ that both the CPU compiler and NVRTC take, with a twin where a built-in differs.
 """
 
 import warp as wp
 
-V8 = wp.types.vector(length=8, dtype=wp.float32)
 FLOATS = wp.array(dtype=wp.float32)
 INTS = wp.array(dtype=wp.int32)
+KEYS = wp.array(dtype=wp.uint64)
 
 INFINITY = wp.constant(wp.float32(float("inf")))
 NO_NEIGHBOUR = wp.constant(wp.uint64(0x7F800000FFFFFFFF))  # distance inf, index -1
 STACK = wp.constant(192)
-LEAF = -1
+
+_CPU_TYPES = """
+    typedef wp::float32 F8 __attribute__((vector_size(32)));
+    typedef wp::float32 F8U __attribute__((vector_size(32), aligned(4)));
+    typedef wp::int32 I8 __attribute__((vector_size(32)));
+    typedef wp::int32 I8U __attribute__((vector_size(32), aligned(4)));
+    typedef bool B8 __attribute__((ext_vector_type(8)));
+#define LOAD8(p) ((F8)*(const F8U *)(p))
+#define LOAD8I(p) ((I8)*(const I8U *)(p))
+#define MASK8(m) ((wp::int32)__builtin_bit_cast(unsigned char, __builtin_convertvector(m, B8)))
+"""
+
+_PUSH = """
+    wp::uint64 *s = stack.data;
+    wp::int32 top = depth;
+    while (mask != 0) {
+        const wp::int32 j = LOWEST_BIT(mask);
+        mask &= mask - 1;
+        const wp::uint64 key = ((wp::uint64)FLOAT_BITS(near[j]) << 32) | (wp::uint32)(8 * node + j);
+        wp::int32 t = top++;
+        for (; t > depth && s[t - 1] < key; --t) s[t] = s[t - 1];
+        s[t] = key;
+    }
+    return top;
+"""
+
+
+def twin(cpu, cuda, after=""):
+    """A snippet of two bodies, and a common end that may use LOWEST_BIT and FLOAT_BITS."""
+    return (
+        "#if defined(__CUDA_ARCH__)\n#define LOWEST_BIT(m) (__ffs(m) - 1)\n#define FLOAT_BITS(f) __float_as_uint(f)\n"
+        + cuda
+        + "\n#else\n#define LOWEST_BIT(m) __builtin_ctz(m)\n#define FLOAT_BITS(f) __builtin_bit_cast(wp::uint32, f)\n"
+        + _CPU_TYPES
+        + cpu
+        + "\n#endif\n"
+        + after
+        + "\n#undef LOWEST_BIT\n#undef FLOAT_BITS\n#undef LOAD8\n#undef LOAD8I\n#undef MASK8\n"
+    )
+
+
+def push_twin(cpu, cuda):
+    """A snippet whose bodies leave distances in ``near[8]`` and name slots in ``mask``: pushed, the nearest last."""
+    return twin(cpu, cuda, _PUSH)
 
 
 @wp.func_native("return a.data[i];")
@@ -32,48 +76,6 @@ def load_float(a: wp.array(dtype=wp.float32), i: int) -> wp.float32: ...
 #endif
 """)
 def lowest_bit(mask: int) -> int: ...
-
-
-@wp.func_native("return a.c[i];")
-def lane8(a: V8, i: int) -> wp.float32: ...
-
-
-@wp.func_native("""
-    wp::int32 mask = 0;
-    for (wp::int32 j = 0; j < 8; ++j) mask |= (d[j] <= limit) << j;
-    return mask;
-""")
-def not_above(d: V8, limit: wp.float32) -> int: ...
-
-
-KEYS = wp.array(dtype=wp.uint64)
-
-
-@wp.func_native("""
-#if defined(__CUDA_ARCH__)
-#define LOWEST_BIT(m) (__ffs(m) - 1)
-#define FLOAT_BITS(f) __float_as_uint(f)
-#else
-#define LOWEST_BIT(m) __builtin_ctz(m)
-#define FLOAT_BITS(f) __builtin_bit_cast(wp::uint32, f)
-#endif
-    wp::uint64 *s = stack.data;
-    wp::int32 top = depth;
-    while (mask != 0) {
-        const wp::int32 j = LOWEST_BIT(mask);
-        mask &= mask - 1;
-        const wp::uint64 key = ((wp::uint64)FLOAT_BITS(d.c[j]) << 32) | (wp::uint32)(8 * node + j);
-        wp::int32 t = top++;
-        for (; t > depth && s[t - 1] < key; --t) s[t] = s[t - 1];
-        s[t] = key;
-    }
-    return top;
-#undef LOWEST_BIT
-#undef FLOAT_BITS
-""")
-def push_children(stack: KEYS, depth: int, d: V8, mask: int, node: int) -> int:
-    """Push the slots of a node that ``mask`` names, the nearest last; the new depth of the stack."""
-    ...
 
 
 @wp.func_native("return stack.data[i];")
@@ -96,54 +98,114 @@ def key_index(key: wp.uint64) -> int:
     return wp.int32(wp.uint32(key & wp.uint64(0xFFFFFFFF)))
 
 
-_BOX8 = """
-    wp::vec_t<8, wp::float32> r;
+_PUSH_BOXES = push_twin(
+    """
     const wp::float32 *b = boxes.data + (size_t)node * (16 * DIM);
-    wp::float32 acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (wp::int32 c = 0; c < DIM; ++c)
-        for (wp::int32 j = 0; j < 8; ++j) {
+    F8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (wp::int32 c = 0; c < DIM; ++c) {
+        F8 u = LOAD8(b + 16 * c) - x[c], v = x[c] - LOAD8(b + 16 * c + 8);
+        u = u > v ? u : v;
+        u = u > 0.0f ? u : (F8){0, 0, 0, 0, 0, 0, 0, 0};
+        acc += u * u;
+    }
+    wp::int32 mask = MASK8(acc <= limit);
+    wp::float32 near[8];
+    *(F8U *)near = acc;
+""",
+    """
+    const wp::float32 *b = boxes.data + (size_t)node * (16 * DIM);
+    wp::float32 near[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    wp::int32 mask = 0;
+    for (wp::int32 j = 0; j < 8; ++j) {
+        for (wp::int32 c = 0; c < DIM; ++c) {
             wp::float32 u = b[16 * c + j] - x[c], v = x[c] - b[16 * c + 8 + j];
             u = u > v ? u : v;
             u = u > 0.0f ? u : 0.0f;
-            acc[j] += u * u;
+            near[j] += u * u;
         }
-    for (wp::int32 j = 0; j < 8; ++j) r[j] = acc[j];
-    return r;
-"""
-
-_POINTS8 = """
-    wp::vec_t<8, wp::float32> r;
-    wp::float32 acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (wp::int32 c = 0; c < DIM; ++c) {
-        const wp::float32 *a = coords.data + (size_t)c * stride + start;
-        for (wp::int32 j = 0; j < 8; ++j) { wp::float32 u = a[j] - x[c]; acc[j] += u * u; }
+        mask |= (near[j] <= limit) << j;
     }
-    for (wp::int32 j = 0; j < 8; ++j) r[j] = acc[j];
-    return r;
-"""
+""",
+)
+
+_NEAR_POINTS = twin(
+    """
+    F8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (wp::int32 c = 0; c < DIM; ++c) {
+        F8 u = LOAD8(coords.data + (size_t)c * stride + start) - x[c];
+        acc += u * u;
+    }
+    *(F8U *)found.data = acc;
+    return MASK8(acc <= limit);
+""",
+    """
+    wp::int32 mask = 0;
+    for (wp::int32 j = 0; j < 8; ++j) {
+        wp::float32 d = 0.0f;
+        for (wp::int32 c = 0; c < DIM; ++c) {
+            wp::float32 u = coords.data[(size_t)c * stride + start + j] - x[c];
+            d += u * u;
+        }
+        found.data[j] = d;
+        mask |= (d <= limit) << j;
+    }
+    return mask;
+""",
+)
 
 
-def box_distances(dim):
-    """Squared distances from a point to the eight boxes of a node.
+def push_near_boxes(dim):
+    """Push the children of a node whose boxes are not farther than ``limit``; the new depth of the stack.
 
     Boxes and points go through the same sequence of rounded operations, each of them monotone, so a box is never
     farther than a point in it, not even by rounding: pruning with these numbers loses no neighbour.
     """
     vector = {2: wp.vec2, 3: wp.vec3}[dim]
-    snippet = _BOX8.replace("DIM", str(dim))
+    snippet = _PUSH_BOXES.replace("DIM", str(dim))
 
     @wp.func_native(snippet)
-    def box8(boxes: FLOATS, node: int, x: vector) -> V8: ...
+    def push(boxes: FLOATS, node: int, x: vector, limit: wp.float32, stack: KEYS, depth: int) -> int: ...
 
-    return box8
+    return push
 
 
-def point_distances(dim):
-    """Squared distances from a point to eight consecutive points of a structure of arrays."""
+def near_points(dim):
+    """Mask of those of eight consecutive points not farther than ``limit``; their squared distances in ``found``."""
     vector = {2: wp.vec2, 3: wp.vec3}[dim]
-    snippet = _POINTS8.replace("DIM", str(dim))
+    snippet = _NEAR_POINTS.replace("DIM", str(dim))
 
     @wp.func_native(snippet)
-    def points8(coords: FLOATS, start: int, stride: int, x: vector) -> V8: ...
+    def near(coords: FLOATS, start: int, stride: int, x: vector, limit: wp.float32, found: FLOATS) -> int: ...
 
-    return points8
+    return near
+
+
+def insert_sorted(size):
+    """Put a key into an ascending list of ``size`` in registers, dropping the largest."""
+    keys = wp.types.vector(length=size, dtype=wp.uint64)
+    lanes = ", ".join(["SIZE", *map(str, range(size - 1))])
+    snippet = twin(
+        f"""
+    typedef wp::uint64 K __attribute__((vector_size(8 * SIZE)));
+    K list, zero = {{}};
+    __builtin_memcpy(&list, &best, sizeof(K));
+    K wide = zero + key;
+    K low = list < wide ? list : wide, shifted = __builtin_shufflevector(list, zero, {lanes});
+    K next = shifted > low ? shifted : low;
+    __builtin_memcpy(&best, &next, sizeof(K));
+    return best;
+""",
+        """
+    for (wp::int32 t = SIZE - 1; t > 0; --t) {
+        wp::uint64 low = key < best.c[t] ? key : best.c[t];
+        best.c[t] = best.c[t - 1] > low ? best.c[t - 1] : low;
+    }
+    best.c[0] = key < best.c[0] ? key : best.c[0];
+    return best;
+""",
+    ).replace("SIZE", str(size))
+
+    @wp.func_native(snippet)
+    def insert(best: keys, key: wp.uint64, k: int) -> keys: ...
+
+    return insert

@@ -9,7 +9,6 @@ triangle is hit for u, v >= -EPS and u + v <= 1 + EPS (Moller and Trumbore), a s
 Hits whose t differ by no more than EPS * max(1, |t|) coincide, and the lowest index of them counts.
 """
 
-import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -22,14 +21,15 @@ from kernels.points.native import (
     FLOATS,
     INFINITY,
     INTS,
+    KEYS,
     STACK,
-    V8,
     key_distance,
     key_index,
     load_int,
     load_key,
     lowest_bit,
-    push_children,
+    push_twin,
+    twin,
 )
 from kernels.points.tree import Nodes, build_nodes
 
@@ -45,79 +45,95 @@ _HUGE = wp.constant(wp.float32(3.0e38))
 DOUBLES = wp.array(dtype=wp.float64)
 
 # Planes of an axis are picked by the direction's sign, so an unused slot, whose box is inside out, is never entered.
-_SLAB8 = """
+_PUSH_SLABS = push_twin(
+    """
     const wp::float32 *b = boxes.data + (size_t)node * (16 * DIM);
-    wp::vec_t<8, wp::float32> r;
-    wp::float32 enter[8], leave[8];
-    for (wp::int32 j = 0; j < 8; ++j) { enter[j] = 0.0f; leave[j] = limit; }
+    F8 enter = {0, 0, 0, 0, 0, 0, 0, 0}, leave = enter + limit;
     for (wp::int32 c = 0; c < DIM; ++c) {
         const wp::int32 flip = inverse[c] < 0.0f ? 8 : 0;
-        const wp::float32 *near = b + 16 * c + flip, *far = b + 16 * c + 8 - flip;
-        for (wp::int32 j = 0; j < 8; ++j) {
-            wp::float32 u = (near[j] - o[c]) * inverse[c], v = (far[j] - o[c]) * inverse[c];
-            enter[j] = u > enter[j] ? u : enter[j];
-            leave[j] = v < leave[j] ? v : leave[j];
+        F8 u = (LOAD8(b + 16 * c + flip) - o[c]) * inverse[c], v = (LOAD8(b + 16 * c + 8 - flip) - o[c]) * inverse[c];
+        enter = u > enter ? u : enter;
+        leave = v < leave ? v : leave;
+    }
+    wp::int32 mask = MASK8(enter <= leave * 1.000001f);
+    wp::float32 near[8];
+    *(F8U *)near = enter * 0.999999f;
+""",
+    """
+    const wp::float32 *b = boxes.data + (size_t)node * (16 * DIM);
+    wp::float32 near[8];
+    wp::int32 mask = 0;
+    for (wp::int32 j = 0; j < 8; ++j) {
+        wp::float32 enter = 0.0f, leave = limit;
+        for (wp::int32 c = 0; c < DIM; ++c) {
+            const wp::int32 flip = inverse[c] < 0.0f ? 8 : 0;
+            wp::float32 u = (b[16 * c + flip + j] - o[c]) * inverse[c];
+            wp::float32 v = (b[16 * c + 8 - flip + j] - o[c]) * inverse[c];
+            enter = u > enter ? u : enter;
+            leave = v < leave ? v : leave;
         }
+        mask |= (enter <= leave * 1.000001f) << j;
+        near[j] = enter * 0.999999f;
     }
-    for (wp::int32 j = 0; j < 8; ++j)
-        r[j] = enter[j] <= leave[j] * 1.000001f ? enter[j] * 0.999999f : 3.4028235e38f;
-    return r;
+""",
+)
+
+# Slack: a small number times the sum of the magnitudes that enter a product, well above what a handful of operations
+# can round off. One text serves eight lanes on a CPU and one at a time on CUDA.
+_TRIANGLES = """
+    REAL sx = o[0] - AT(0), sy = o[1] - AT(1), sz = o[2] - AT(2);
+    REAL bx = AT(3), by = AT(4), bz = AT(5), cx = AT(6), cy = AT(7), cz = AT(8);
+    REAL hx = d[1] * cz - d[2] * cy, hy = d[2] * cx - d[0] * cz, hz = d[0] * cy - d[1] * cx;
+    REAL det = bx * hx + by * hy + bz * hz, size = SIZE(det), sign = det < 0.0f ? ZERO - 1.0f : ZERO + 1.0f;
+    REAL qx = sy * bz - sz * by, qy = sz * bx - sx * bz, qz = sx * by - sy * bx;
+    REAL u = (sx * hx + sy * hy + sz * hz) * sign;
+    REAL v = (d[0] * qx + d[1] * qy + d[2] * qz) * sign;
+    REAL t = (cx * qx + cy * qy + cz * qz) * sign;
+    REAL away = SIZE(sx) + SIZE(sy) + SIZE(sz);
+    REAL edge = SIZE(bx) + SIZE(by) + SIZE(bz) + SIZE(cx) + SIZE(cy) + SIZE(cz);
+    REAL slack = 1.0e-6f * (size + (away + edge) * reach * edge), ahead = 1.0e-6f * away * edge * edge;
+    TRUTH ok = (u >= -slack) & (v >= -slack) & (u + v <= size + 3.0f * slack) & (t >= -ahead)
+        & (t <= limit * (size + slack) + ahead);
 """
 
-# slack: c times the sum of the magnitudes that enter a product, c well above the rounding of a handful of operations
-_TRIANGLES8 = """
+_SEGMENTS = """
+    REAL sx = AT(0) - o[0], sy = AT(1) - o[1], ex = AT(2), ey = AT(3);
+    REAL den = d[0] * ey - d[1] * ex, size = SIZE(den), sign = den < 0.0f ? ZERO - 1.0f : ZERO + 1.0f;
+    REAL u = (sx * d[1] - sy * d[0]) * sign, t = (sx * ey - sy * ex) * sign;
+    REAL away = SIZE(sx) + SIZE(sy), edge = SIZE(ex) + SIZE(ey);
+    REAL slack = 1.0e-6f * (size + (away + edge) * reach), ahead = 1.0e-6f * away * edge;
+    TRUTH ok = (u >= -slack) & (u <= size + 2.0f * slack) & (t >= -ahead) & (t <= limit * (size + slack) + ahead);
+"""
+
+
+def _candidates(test, dim):
+    """Mask of the eight primitives from ``start`` on that a ray may hit within ``limit``."""
+    reach = " + ".join(f"(d[{c}] < 0.0f ? -d[{c}] : d[{c}])" for c in range(dim))
+    head = f"""
     const wp::float32 *p = prims.data + start;
-    const size_t n = stride;
-    const wp::float32 c = 1.0e-6f, reach = ABS(d[0]) + ABS(d[1]) + ABS(d[2]);
-    wp::int32 mask = 0;
-    wp::int32 ok[8];
-    for (wp::int32 j = 0; j < 8; ++j) {
-        wp::float32 sx = o[0] - p[j], sy = o[1] - p[n + j], sz = o[2] - p[2 * n + j];
-        wp::float32 bx = p[3 * n + j], by = p[4 * n + j], bz = p[5 * n + j];
-        wp::float32 cx = p[6 * n + j], cy = p[7 * n + j], cz = p[8 * n + j];
-        wp::float32 hx = d[1] * cz - d[2] * cy, hy = d[2] * cx - d[0] * cz, hz = d[0] * cy - d[1] * cx;
-        wp::float32 det = bx * hx + by * hy + bz * hz;
-        wp::float32 qx = sy * bz - sz * by, qy = sz * bx - sx * bz, qz = sx * by - sy * bx;
-        wp::float32 sign = det < 0.0f ? -1.0f : 1.0f, size = det * sign;
-        wp::float32 u = (sx * hx + sy * hy + sz * hz) * sign;
-        wp::float32 v = (d[0] * qx + d[1] * qy + d[2] * qz) * sign;
-        wp::float32 t = (cx * qx + cy * qy + cz * qz) * sign;
-        wp::float32 away = ABS(sx) + ABS(sy) + ABS(sz);
-        wp::float32 edge = ABS(bx) + ABS(by) + ABS(bz) + ABS(cx) + ABS(cy) + ABS(cz);
-        wp::float32 slack = c * (size + (away + edge) * reach * edge), ahead = c * away * edge * edge;
-        ok[j] = (u >= -slack) & (v >= -slack) & (u + v <= size + 3.0f * slack) & (t >= -ahead)
-            & (t <= limit * (size + slack) + ahead);
-    }
-    for (wp::int32 j = 0; j < 8; ++j) mask |= ok[j] << j;
-    return mask;
+    const wp::float32 reach = {reach};
 """
-
-_SEGMENTS8 = """
-    const wp::float32 *p = prims.data + start;
-    const size_t n = stride;
-    const wp::float32 c = 1.0e-6f, reach = ABS(d[0]) + ABS(d[1]);
-    wp::int32 mask = 0;
-    wp::int32 ok[8];
-    for (wp::int32 j = 0; j < 8; ++j) {
-        wp::float32 sx = p[j] - o[0], sy = p[n + j] - o[1], ex = p[2 * n + j], ey = p[3 * n + j];
-        wp::float32 den = d[0] * ey - d[1] * ex;
-        wp::float32 sign = den < 0.0f ? -1.0f : 1.0f, size = den * sign;
-        wp::float32 u = (sx * d[1] - sy * d[0]) * sign, t = (sx * ey - sy * ex) * sign;
-        wp::float32 away = ABS(sx) + ABS(sy), edge = ABS(ex) + ABS(ey);
-        wp::float32 slack = c * (size + (away + edge) * reach), ahead = c * away * edge;
-        ok[j] = (u >= -slack) & (u <= size + 2.0f * slack) & (t >= -ahead) & (t <= limit * (size + slack) + ahead);
-    }
-    for (wp::int32 j = 0; j < 8; ++j) mask |= ok[j] << j;
-    return mask;
+    cpu = """
+#define REAL F8
+#define TRUTH I8
+#define ZERO ((F8){0, 0, 0, 0, 0, 0, 0, 0})
+#define AT(row) LOAD8(p + (size_t)(row) * stride)
+#define SIZE(x) ((x) < 0.0f ? -(x) : (x))
 """
-
-
-@wp.func_native("""
+    cuda = """
+#define REAL wp::float32
+#define TRUTH wp::int32
+#define ZERO 0.0f
+#define AT(row) p[(size_t)(row) * stride + j]
+#define SIZE(x) ((x) < 0.0f ? -(x) : (x))
     wp::int32 mask = 0;
-    for (wp::int32 j = 0; j < 8; ++j) mask |= (d[j] < 3.4e38f) << j;
-    return mask;
-""")
-def finite(d: V8) -> int: ...
+    for (wp::int32 j = 0; j < 8; ++j) {
+"""
+    return twin(
+        head + cpu + test + "    return MASK8(ok);\n",
+        head + cuda + test + "        mask |= ok << j;\n    }\n    return mask;\n",
+        "\n#undef REAL\n#undef TRUTH\n#undef ZERO\n#undef AT\n#undef SIZE\n",
+    )
 
 
 @dataclass(frozen=True)
@@ -194,13 +210,8 @@ def reciprocal(x: wp.float32) -> wp.float32:
     return r
 
 
-def _magnitudes(snippet):
-    """Write ABS(x) out: a library call would keep the loop from vectorising."""
-    return re.sub(r"ABS\(([^()]*)\)", r"(\1 < 0.0f ? -\1 : \1)", snippet)
-
-
 _HITS = {2: segment_hit, 3: triangle_hit}
-_TESTS = {2: _magnitudes(_SEGMENTS8), 3: _magnitudes(_TRIANGLES8)}
+_TESTS = {2: _candidates(_SEGMENTS, 2), 3: _candidates(_TRIANGLES, 3)}
 
 
 @once
@@ -262,15 +273,17 @@ def _trace_kernel(dim, mode):
     vectors = wp.array(dtype=vector)
     corners = VERTICES[dim]
     exact_hit = _HITS[dim]
-    slab_snippet = _SLAB8.replace("DIM", str(dim))
+    slab_snippet = _PUSH_SLABS.replace("DIM", str(dim))
     test_snippet = _TESTS[dim]
     module = kernel_module(f"kernels.points.rays_{mode}_{dim}d")
 
     @wp.func_native(slab_snippet)
-    def slab8(boxes: FLOATS, node: int, o: vector, inverse: vector, limit: wp.float32) -> V8: ...
+    def push_slabs(
+        boxes: FLOATS, node: int, o: vector, inverse: vector, limit: wp.float32, stack: KEYS, depth: int
+    ) -> int: ...
 
     @wp.func_native(test_snippet)
-    def test8(prims: FLOATS, start: int, stride: int, o: vector, d: vector, limit: wp.float32) -> int: ...
+    def candidates(prims: FLOATS, start: int, stride: int, o: vector, d: vector, limit: wp.float32) -> int: ...
 
     @wp.kernel(module=module)
     def trace(
@@ -315,12 +328,10 @@ def _trace_kernel(dim, mode):
         going = int(1)
         while going == 1:
             if node >= 0:
-                distances = slab8(boxes, node, o, inverse, limit)
-                mask = finite(distances)
-                depth = push_children(stack, depth, distances, mask, node)
+                depth = push_slabs(boxes, node, o, inverse, limit, stack, depth)
             else:
                 for g in range(-1 - node, last, 8):
-                    mask = test8(prims, g, stride, o, d, limit)
+                    mask = candidates(prims, g, stride, o, d, limit)
                     if last - g < 8:
                         mask = mask & ((1 << (last - g)) - 1)
                     while mask != 0:

@@ -19,17 +19,16 @@ from kernels.points.native import (
     INTS,
     NO_NEIGHBOUR,
     STACK,
-    box_distances,
+    insert_sorted,
     key_distance,
     key_index,
-    lane8,
+    load_float,
     load_int,
     load_key,
     lowest_bit,
-    not_above,
+    near_points,
     pack,
-    point_distances,
-    push_children,
+    push_near_boxes,
 )
 
 MAX_K = 64
@@ -44,13 +43,7 @@ def _list_operations(size):
         keys = wp.types.vector(length=size, dtype=wp.uint64)
         last = size - 1
 
-        @wp.func
-        def insert(best: keys, key: wp.uint64, k: int) -> keys:
-            for j in range(wp.static(size - 1)):
-                t = wp.static(size - 1) - j
-                best[t] = wp.max(best[t - 1], wp.min(key, best[t]))
-            best[0] = wp.min(key, best[0])
-            return best
+        insert = insert_sorted(size)
 
         @wp.func
         def worst(best: keys, k: int) -> wp.uint64:
@@ -80,8 +73,8 @@ def _list_operations(size):
 def _kernels(dim, size):
     vector = VECTORS[dim]
     keys, insert, worst = _list_operations(size)
-    box8 = box_distances(dim)
-    points8 = point_distances(dim)
+    push_near = push_near_boxes(dim)
+    near = near_points(dim)
     module = kernel_module(f"kernels.points.knn_{dim}d_{size or 'any'}")
 
     @wp.func
@@ -143,6 +136,7 @@ def _kernels(dim, size):
                 limit = reach(x, queries, other, k, out_distances)
                 limit_key = pack(limit, -1)
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
+        found = wp.zeros(shape=(8,), dtype=wp.float32)
         depth = int(0)
         node = load_int(roots, sample)
         last = int(0)
@@ -151,19 +145,16 @@ def _kernels(dim, size):
             going = int(0)
         while going == 1:
             if node >= 0:
-                distances = box8(boxes, node, x)
-                mask = not_above(distances, limit)
-                depth = push_children(stack, depth, distances, mask, node)
+                depth = push_near(boxes, node, x, limit, stack, depth)
             else:
                 for g in range(-1 - node, last, 8):
-                    distances = points8(coords, g, stride, x)
-                    mask = not_above(distances, limit)
+                    mask = near(coords, g, stride, x, limit, found)
                     if last - g < 8:
                         mask = mask & ((1 << (last - g)) - 1)
                     while mask != 0:
                         j = lowest_bit(mask)
                         mask = mask & (mask - 1)
-                        key = pack(lane8(distances, j), load_int(order, g + j))
+                        key = pack(load_float(found, j), load_int(order, g + j))
                         if key < limit_key:
                             best = insert(best, key, k)
                             limit_key = wp.min(limit_key, worst(best, k))

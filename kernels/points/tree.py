@@ -20,7 +20,7 @@ from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, launch_serial, once
 from kernels.points.native import FLOATS, INTS
 
-LEAF_SIZE = 32
+LEAF_SIZE = 40
 _BIG = wp.constant(wp.float32(3.4028234e38))
 _INFINITE = wp.constant(wp.float32(float("inf")))
 _NO_INDEX = wp.constant(wp.int32(0x7FFFFFFF))
