@@ -190,6 +190,7 @@ class Trace:
         floats |= {
             "domain": ir.geometry.domain, "triangles": ir.geometry.triangles, "attenuation": 4.0e3 * math.pi / ir.wavelengths,
             "detector_sigmas": ir.detector_sigmas, "lobes": ir.lobes,
+            "sag_limits": ir.geometry.sag_limits,
         }  # fmt: skip
         integers = {
             "rows": ir.rows, "detector_ints": ir.detector_ints, "cumulative": ir.cumulative,
@@ -199,6 +200,7 @@ class Trace:
         return Tables.build(
             self.options.precision, _warp_device(self.options.device), floats, integers, num_rows=ir.num_rows,
             num_lines=len(ir.wavelengths), map_size=ir.map_size, linear_rows=ir.geometry.linear_rows,
+            sags=ir.geometry.sags,
             boxes=(ir.geometry.tree_lower, ir.geometry.tree_upper),
             scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
         )  # fmt: skip
@@ -215,7 +217,7 @@ class Trace:
 
 def _needs(tables: Tables) -> dict[str, bool]:
     """Which kernels beside the common ones a scene uses."""
-    return {"scatters": tables.scatters, "trees": tables.tree is not None}
+    return {"scatters": tables.scatters, "trees": tables.tree is not None, "sags": bool(tables.sags)}
 
 
 def _branch_range(reflect_prob: str | float) -> tuple[float, float]:

@@ -31,11 +31,11 @@ _KINDS = {"refract": at.REFRACT, "reflect": at.MIRROR, "absorb": at.ABSORBER}
 def _surface_row(surface: Any, media: Media, lobes: Lobes) -> tuple[int, ...]:
     kind = at.COATED if surface.coating is not None else _KINDS[surface.kind]
     sides = media.number_of(surface.material_front), media.number_of(surface.material_back)
-    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1
+    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1, -1, 0
 
 
 def _detector_row(detector: Any, place: int) -> tuple[int, ...]:
-    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place
+    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place, -1, 0
 
 
 def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
@@ -51,6 +51,9 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     turn, place = lower_frames([item.cs for item in [*items, *sources]], device)
     geometry = lower_rows(items, turn[: len(items)], place[: len(items)])
     rows = [_surface_row(s, media, lobes) for s in surfaces] + [_detector_row(d, k) for k, d in enumerate(detectors)]
+    table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)[geometry.owner]
+    for row, code, block, _ in geometry.sags:
+        table[row, [at.SAG, at.SAG_BLOCK]] = code, block
     owner = torch.as_tensor(geometry.owner, device=place.device)
     index, extinction = media.tables()
     reflectance, transmittance = share_tables(items, lines)
@@ -68,11 +71,12 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         detector_numbers=detector_numbers(detectors, turn[readers], place[readers]),
         source_numbers=source_numbers,
         shares=lobe_shares(items, device)[owner],
+        sag_numbers=geometry.sag_numbers,
     )
     return SceneIR(
         tensors=tensors,
         geometry=geometry,
-        rows=np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)[geometry.owner],
+        rows=table,
         lobes=lobes.table(),
         detector_ints=ints,
         detector_sigmas=sigmas,

@@ -11,6 +11,7 @@ from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, 
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
+from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed
 
@@ -55,6 +56,7 @@ class Gradients:
     detector_numbers: np.ndarray
     source_numbers: np.ndarray
     shares: np.ndarray
+    sag_numbers: np.ndarray
 
     def __add__(self, other):
         return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -92,6 +94,12 @@ class Adjoint:
             self._scattered = zeros(at.NUM_SCATTERED * capacity)
             self._scattered_out = zeros(at.NUM_SCATTERED * capacity)
             self._shares, self._scatter_numbers = zeros(tables.shares.size), zeros(tables.numbers.size)
+        self._sag_sum = np.zeros(tables.sag_numbers.size)
+        self._given, self._given_gradient = zeros(1), zeros(1)
+        if tables.sags:
+            self._given, self._given_gradient = zeros(at.NUM_GIVEN * capacity), zeros(at.NUM_GIVEN * capacity)
+            self._given.grad = self._given_gradient
+            self._sag_numbers = zeros(tables.sag_numbers.size)
         self._launches = {}
 
     def add(self, record):
@@ -114,13 +122,19 @@ class Adjoint:
             if self._tables.scatters:
                 launch["take"].run(step.count)
                 launch["scatter"].run(step.count, keyed(record.start, bounce))
+            if self._tables.sags:
+                launch["locate"].run(step.count)
             launch["interact"].run(step.count, keyed(record.start, bounce))
+            if self._tables.sags:
+                launch["locate adjoint"].run(step.count)
             stretches = 1 if self._tables.device.is_cpu else -(-step.count // _GPU_STRETCH)
             launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
         self._add_births(record)
         small = [(self._detector_sum, self._detectors)]
         if self._tables.scatters:
             small += [(self._share_sum, self._shares), (self._scatter_sum, self._scatter_numbers)]
+        if self._tables.sags:
+            small.append((self._sag_sum, self._sag_numbers))
         for total, gradient in small:
             total += gradient.numpy()
             gradient.zero_()
@@ -131,7 +145,7 @@ class Adjoint:
         sums["numbers"] += self._scatter_sum
         return Gradients(
             **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy(),
-            shares=self._share_sum.copy(),
+            shares=self._share_sum.copy(), sag_numbers=self._sag_sum.copy(),
         )  # fmt: skip
 
     def _launches_of(self, stage):
@@ -148,7 +162,7 @@ class Adjoint:
             "row_hit": stage.row_hit, "floats_out": stage.after.floats, "ints_out": stage.after.ints,
             "aux": self._aux, "numbers": t.numbers, "rows": t.rows, "index": t.index, "extinction": t.extinction,
             "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
-            "acc": self._acc, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
+            "acc": self._acc, "given": self._given, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
         }  # fmt: skip
@@ -159,7 +173,8 @@ class Adjoint:
         }  # fmt: skip
         launches = {
             "interact": Command(
-                interact_kernel(p, backward=True), device, names, {"floats": self._before, "floats_out": self._after}
+                interact_kernel(p, backward=True, sags=bool(t.sags)), device, names,
+                {"floats": self._before, "floats_out": self._after, "given": self._given_gradient},
             ),
             "readout": Command(
                 readout_kernel(p), device, reading,
@@ -188,6 +203,13 @@ class Adjoint:
             launches["take"] = Command(
                 move_kernels(p)[1], device, {**scattering, "gradients": self._after, "scattered": self._scattered}
             )
+        if t.sags:
+            located = {**names, "sag_numbers": t.sag_numbers}
+            launches["locate"] = Command(locate_sag_kernel(p), device, located)
+            launches["locate adjoint"] = Command(
+                locate_sag_kernel(p, backward=True), device, located,
+                {"floats": self._before, "sag_numbers": self._sag_numbers, "given": self._given_gradient},
+            )  # fmt: skip
         self._launches[id(stage)] = (stage, launches)
         return launches
 

@@ -18,8 +18,11 @@ from kernels.trace import layout as at
 
 
 @functools.cache
-def interact_kernel(precision, backward=False):
-    """The kernel for one precision; ``backward=True`` is the one with an adjoint."""
+def interact_kernel(precision, backward=False, sags=False):
+    """The kernel for one precision; ``backward=True`` is the one with an adjoint.
+
+    With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row.
+    """
     b = bundle(precision)
     real, array = b.real, b.array
     ld, st, st_plain, ld_fixed = b.ld, b.st, b.st_plain, b.ld_fixed
@@ -28,15 +31,15 @@ def interact_kernel(precision, backward=False):
     implicit = quadric(precision).implicit
     fresnel = optics(precision).fresnel
     uniform = uniform_of(precision)
-    module = kernel_module(f"kernels.trace.{precision}.adjoint" if backward else f"kernels.trace.{precision}",
-                           backward=backward)  # fmt: skip
+    name = f"kernels.trace.{precision}" + (".interact_sag" if sags else "") + (".adjoint" if backward else "")
+    module = kernel_module(name, backward=backward)
 
     @wp.kernel(module=module, enable_backward=backward)
     def interact(
         floats: array, ints: INT, distance: array, row_hit: INT,
         floats_out: array, ints_out: INT, aux: array,
         numbers: array, rows: LONG, index: array, extinction: array, reflectance: array, transmittance: array,
-        attenuation: array, acc: array,
+        attenuation: array, acc: array, given: array,
         lines: int, fresnel_policy: int, p_low: real, p_high: real,
         base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
     ):  # fmt: skip
@@ -93,6 +96,10 @@ def interact_kernel(precision, backward=False):
         toward = detach(real(2.0) * select(valid, toward, one))
         step = -implicit(qx, qy, qz, s, a, d, g, e) / select(toward == zero, one, toward)
         step = select(valid, step, zero)
+        met_sag = False
+        if wp.static(sags):
+            met_sag = wp.where(valid, ld_table(rows, m + wp.static(at.SAG)) >= 0, False)
+            step = select(met_sag, ld(given, 0, n, i) - t0, step)
         t = t0 + step
         hx = qx + step * u
         hy = qy + step * v
@@ -109,6 +116,10 @@ def interact_kernel(precision, backward=False):
         gx = gx * inv
         gy = gy * inv
         gz = gz * inv
+        if wp.static(sags):
+            gx = select(met_sag, ld(given, 1, n, i), gx)
+            gy = select(met_sag, ld(given, 2, n, i), gy)
+            gz = select(met_sag, ld(given, 3, n, i), gz)
         cs = gx * u + gy * v + gz * w
         backwards = cs < zero
         n_i = select(backwards, n_back, n_front)

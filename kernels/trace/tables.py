@@ -77,6 +77,8 @@ class Tables:
     source_numbers: wp.array
     shares: wp.array
     lobes: wp.array
+    sag_numbers: wp.array
+    sag_limits: wp.array
     planes: wp.array
     triangles: wp.array
     tree_rows: wp.array
@@ -88,6 +90,7 @@ class Tables:
     map_size: int
     scatters: bool
     linear_rows: tuple
+    sags: tuple
     tree: object
 
     @classmethod

@@ -15,6 +15,7 @@ from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, ro
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
+from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
 from kernels.trace.tree import tree_kernel
@@ -106,7 +107,7 @@ class Bounce:
             "distance": distance, "row_hit": row_hit, "aux": aux, "boost": boost, "n": n, "numbers": tables.numbers,
             "domain": tables.domain, "rows": tables.rows, "index": tables.index, "extinction": tables.extinction,
             "reflectance": tables.reflectance, "transmittance": tables.transmittance,
-            "attenuation": tables.attenuation, "acc": aux, "lines": tables.num_lines,
+            "attenuation": tables.attenuation, "acc": aux, "given": lane.given, "lines": tables.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
             "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
@@ -123,7 +124,15 @@ class Bounce:
             names = {**state, "triangles": tables.triangles, "tree_rows": tables.tree_rows, "tree": tables.tree.id,
                      "triangle_of_row": tables.triangle_of_row, "first": int(not self._search)}  # fmt: skip
             self._search.append(Command(tree_kernel(p), device, names))
-        self._interact = Command(interact_kernel(p), device, state)
+        self._locate = None
+        if tables.sags:
+            # a surface given by a sag is (row, code, block of numbers, block of limits)
+            for row, code, block, limits in tables.sags:
+                names = {**state, "sag_numbers": tables.sag_numbers, "sag_limits": tables.sag_limits, "row": row,
+                         "code": code, "block": block, "limits": limits, "first": int(not self._search)}  # fmt: skip
+                self._search.append(Command(search_sag_kernel(p), device, names))
+            self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
+        self._interact = Command(interact_kernel(p, sags=bool(tables.sags)), device, state)
         self._scatter = []
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
@@ -149,6 +158,8 @@ class Bounce:
 
     def interact(self, count, base, bounce):
         """The interaction alone, for rays whose next surface is known: a step without search and scatter."""
+        if self._locate is not None:
+            self._locate.run(count)
         self._interact.run(count, keyed(base, bounce))
 
     def book(self, count, base, bounce):
@@ -198,6 +209,9 @@ class Lane:
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
         self.records = []
+        self.given = wp.zeros(
+            at.NUM_GIVEN * capacity if tables.sags else 1, dtype=REALS[tables.precision], device=device
+        )
         self.scattered = wp.zeros(
             at.NUM_SCATTERED * capacity if tables.scatters else 1, dtype=REALS[tables.precision], device=device
         )

@@ -27,6 +27,7 @@ from ..geometries import (
     SphereGeometry,
 )
 from ..numbers import stack
+from .sags import is_sag, lower_sags
 
 # from this many bounded analytic rows on, a tree is quicker than trying them one after another
 TREE_FROM = 24
@@ -45,6 +46,8 @@ class Rows:
         triangles: (T, 9) array of vertices, world mm; triangle_of_row: (rows,), -1 for analytic shapes.
         linear_rows: rows that are searched one after another; tree_rows: those in the tree, with their boxes
             (n, 3) lower and upper corners.
+        sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers, attached,
+            and limits.
         size: a length that the scene's smallest sensible distance scales with, mm.
     """
 
@@ -57,6 +60,9 @@ class Rows:
     tree_rows: np.ndarray
     tree_lower: np.ndarray
     tree_upper: np.ndarray
+    sags: tuple[tuple[int, int, int, int], ...]
+    sag_numbers: torch.Tensor
+    sag_limits: np.ndarray
     size: float
 
 
@@ -65,7 +71,8 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Row
     counts = np.array([_num_rows(item.geometry) for item in items])
     owner = np.repeat(np.arange(len(items)), counts)
     meshes = [k for k, item in enumerate(items) if is_mesh(item.geometry)]
-    analytic = [k for k, item in enumerate(items) if not is_mesh(item.geometry)]
+    sagged = [k for k, item in enumerate(items) if is_sag(item.geometry)]
+    analytic = sorted({*range(len(items))} - {*meshes, *sagged})
     parts, order = [], []
     domain = np.zeros((len(owner), NUM_DOMAIN))
     first = np.concatenate([[0], np.cumsum(counts)])[:-1]
@@ -88,6 +95,12 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Row
         detached = corners.detach().cpu().numpy()
         triangles.append(detached)
         lower[rows], upper[rows] = detached.min(axis=1), detached.max(axis=1)
+    if sagged:
+        # the row says where it is and that it faces along its axis; its sag says the rest
+        plane = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=place.dtype, device=place.device).expand(len(sagged), 4)
+        parts.append(torch.cat([place[sagged], turn[sagged][:, :, 2], plane], dim=1))
+        order.append(first[sagged])
+    sags, sag_numbers, sag_limits = lower_sags(items, sagged, first, turn, place)
     numbers = torch.cat(parts)[torch.as_tensor(np.argsort(np.concatenate(order)), device=place.device)]
     bounded = np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
     many = int((bounded & (triangle_of_row < 0)).sum()) > TREE_FROM
@@ -98,7 +111,9 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Row
     return Rows(
         numbers=numbers, domain=domain, owner=owner,
         triangles=np.concatenate(triangles).reshape(-1, 9) if triangles else np.zeros((0, 9)),
-        triangle_of_row=triangle_of_row, linear_rows=tuple(np.flatnonzero(~in_tree).tolist()), tree_rows=tree_rows,
+        triangle_of_row=triangle_of_row, sags=sags, sag_numbers=sag_numbers,
+        sag_limits=sag_limits, tree_rows=tree_rows,
+        linear_rows=tuple(sorted({*np.flatnonzero(~in_tree).tolist()} - {row for row, *_ in sags})),
         tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=_size(place, lower, upper),
     )  # fmt: skip
 

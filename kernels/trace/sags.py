@@ -1,0 +1,223 @@
+"""Surfaces given by a sag: where a ray meets them, and the distance and normal there with their derivatives.
+
+The search marches along the ray through the box of the surface, brackets the first change of sign of z - sag and closes
+in on it. `locate_sag` then takes the detached root, makes one Newton step on F = z - sag, and writes distance and normal for
+the interaction, which knows nothing of the shape.
+"""
+
+import functools
+
+import warp as wp
+
+from kernels import shapes
+from kernels.modules import kernel_module
+from kernels.precision import INT, LONG, bundle, ld_table, ldi, sti
+from kernels.trace import layout as at
+from kernels.trace.search import FAR
+
+# samples along a ray's way through the box, and steps that close a bracket to rounding
+_SAMPLES, _CLOSING = 32, 80
+# a shape's block of numbers begins with its rotation (row-major, local to world) and origin
+NUM_FRAME = 12
+# a shape's block of limits: half width x, half width y, radius, lowest z, highest z
+NUM_LIMITS = 5
+
+
+@functools.cache
+def surface_of(precision):
+    """A Warp function: sag and slopes of whatever shape a code stands for."""
+    b = bundle(precision)
+    real, array = b.real, b.array
+    asphere, biconic, toroid = (row.build(precision) for row in shapes.ROWS)
+
+    @wp.func
+    def surface(code: int, x: real, y: real, numbers: array, start: int):
+        out = asphere(x, y, numbers, start)
+        if code == wp.static(shapes.NAMES.index("biconic")):
+            out = biconic(x, y, numbers, start)
+        if code == wp.static(shapes.NAMES.index("toroid")):
+            out = toroid(x, y, numbers, start)
+        return out
+
+    return surface
+
+
+@functools.cache
+def _locals(precision):
+    b = bundle(precision)
+    real, array = b.real, b.array
+    vec3 = wp.types.vector(length=3, dtype=real)
+
+    @wp.func
+    def to_local(v: vec3, numbers: array, k: int):
+        """R^T v."""
+        return vec3(
+            numbers[k] * v[0] + numbers[k + 3] * v[1] + numbers[k + 6] * v[2],
+            numbers[k + 1] * v[0] + numbers[k + 4] * v[1] + numbers[k + 7] * v[2],
+            numbers[k + 2] * v[0] + numbers[k + 5] * v[1] + numbers[k + 8] * v[2],
+        )
+
+    @wp.func
+    def to_world(v: vec3, numbers: array, k: int):
+        """R v."""
+        return vec3(
+            numbers[k] * v[0] + numbers[k + 1] * v[1] + numbers[k + 2] * v[2],
+            numbers[k + 3] * v[0] + numbers[k + 4] * v[1] + numbers[k + 5] * v[2],
+            numbers[k + 6] * v[0] + numbers[k + 7] * v[1] + numbers[k + 8] * v[2],
+        )
+
+    @wp.func
+    def origin(numbers: array, k: int):
+        return vec3(numbers[k + 9], numbers[k + 10], numbers[k + 11])
+
+    return vec3, to_local, to_world, origin
+
+
+@functools.cache
+def search_sag_kernel(precision):
+    """Search of one sag row; a ray keeps what an earlier search found if that is nearer."""
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+    vec3, to_local, _to_world, origin = _locals(precision)
+    surface = surface_of(precision)
+
+    @wp.func
+    def slab(o: real, d: real, low: real, high: real, t_in: real, t_out: real):
+        """A ray's way through low <= x <= high, cut out of (t_in, t_out)."""
+        if d == real(0.0):
+            if o < low or o > high:
+                return real(1.0), real(0.0)
+            return t_in, t_out
+        a = (low - o) / d
+        c = (high - o) / d
+        return wp.max(t_in, wp.min(a, c)), wp.min(t_out, wp.max(a, c))
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.sag"), enable_backward=False)
+    def search_sag(
+        floats: array, ints: INT, distance: array, row_hit: INT, sag_numbers: array, sag_limits: array, row: int,
+        code: int, block: int, limits: int, first: int, eps: real, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        best = real(wp.static(FAR))
+        best_row = int(-1)
+        if first == 0:
+            best = ld(distance, 0, n, i)
+            best_row = ldi(row_hit, 0, n, i)
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            p = vec3(
+                ld(floats, wp.static(at.X), n, i), ld(floats, wp.static(at.Y), n, i), ld(floats, wp.static(at.Z), n, i)
+            )
+            u = vec3(
+                ld(floats, wp.static(at.L), n, i), ld(floats, wp.static(at.M), n, i), ld(floats, wp.static(at.N), n, i)
+            )
+            o = to_local(p - origin(sag_numbers, block), sag_numbers, block)
+            d = to_local(u, sag_numbers, block)
+            numbers = block + wp.static(NUM_FRAME)
+            hx = sag_limits[limits]
+            hy = sag_limits[limits + 1]
+            radius = sag_limits[limits + 2]
+            size = wp.min(wp.max(hx, hy), radius)
+            t_in = eps
+            if ldi(ints, wp.static(at.LAST), n, i) == row:
+                # the ray starts on this surface: step off it before looking for another meeting
+                t_in = wp.max(eps, real(1.0e-6) * size)
+            t_out = best
+            rx = wp.min(hx, radius)
+            ry = wp.min(hy, radius)
+            t_in, t_out = slab(o[0], d[0], -rx, rx, t_in, t_out)
+            t_in, t_out = slab(o[1], d[1], -ry, ry, t_in, t_out)
+            t_in, t_out = slab(o[2], d[2], sag_limits[limits + 3], sag_limits[limits + 4], t_in, t_out)
+            ulp = real(wp.static(2.0e-16 if precision == "float64" else 1.0e-7))
+            found = real(wp.static(FAR))
+            if t_in < t_out:
+                step = (t_out - t_in) / real(wp.static(_SAMPLES))
+                low = t_in
+                s = surface(code, o[0] + low * d[0], o[1] + low * d[1], sag_numbers, numbers)
+                f_low = o[2] + low * d[2] - s[0]
+                for k in range(wp.static(_SAMPLES)):
+                    high = t_in + step * real(k + 1)
+                    s = surface(code, o[0] + high * d[0], o[1] + high * d[1], sag_numbers, numbers)
+                    f_high = o[2] + high * d[2] - s[0]
+                    if found >= real(wp.static(FAR)) and f_low * f_high <= real(0.0) and f_low != real(0.0):
+                        # close in: secant steps kept inside the bracket, halved when they stall (Illinois)
+                        a = low
+                        fa = f_low
+                        c = high
+                        fc = f_high
+                        t = high
+                        for _ in range(wp.static(_CLOSING)):
+                            if fc != fa:
+                                t = c - fc * (c - a) / (fc - fa)
+                            s = surface(code, o[0] + t * d[0], o[1] + t * d[1], sag_numbers, numbers)
+                            f = o[2] + t * d[2] - s[0]
+                            moved = wp.abs(t - c)
+                            if f * fc < real(0.0):
+                                a = c
+                                fa = fc
+                            else:
+                                fa = fa * real(0.5)
+                            c = t
+                            fc = f
+                            if f == real(0.0) or moved <= ulp * (wp.abs(t) + size):
+                                break
+                        x = o[0] + t * d[0]
+                        y = o[1] + t * d[1]
+                        if x * x + y * y <= radius * radius and wp.abs(x) <= hx and wp.abs(y) <= hy:
+                            found = t
+                    low = high
+                    f_low = f_high
+            if found < best or (found == best and row < best_row):
+                best = found
+                best_row = row
+        st(distance, 0, n, i, best)
+        sti(row_hit, 0, n, i, best_row)
+
+    return search_sag
+
+
+@functools.cache
+def locate_sag_kernel(precision, backward=False):
+    """Distance and normal of the rays that met a sag row; ``backward=True`` is the kernel with an adjoint."""
+    b = bundle(precision)
+    real, array, detach, ld_fixed = b.real, b.array, b.detach, b.ld_fixed
+    vec3, to_local, to_world, origin = _locals(precision)
+    surface = surface_of(precision)
+    name = f"kernels.trace.{precision}.sag"
+
+    @wp.kernel(module=kernel_module(f"{name}.adjoint" if backward else name, backward=backward),
+               enable_backward=backward)  # fmt: skip
+    def locate_sag(
+        floats: array, ints: INT, distance: array, row_hit: INT, rows: LONG, sag_numbers: array, given: array,
+        n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        row = ldi(row_hit, 0, n, i)
+        code = int(-1)
+        if row >= 0 and ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            code = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.SAG))
+        if code >= 0:
+            k = int(n)
+            block = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.SAG_BLOCK))
+            numbers = block + wp.static(NUM_FRAME)
+            p = vec3(
+                floats[wp.static(at.X) * k + i], floats[wp.static(at.Y) * k + i], floats[wp.static(at.Z) * k + i]
+            )
+            u = vec3(
+                floats[wp.static(at.L) * k + i], floats[wp.static(at.M) * k + i], floats[wp.static(at.N) * k + i]
+            )
+            t0 = ld_fixed(distance, i)
+            q = to_local(p + t0 * u - origin(sag_numbers, block), sag_numbers, block)
+            d = to_local(u, sag_numbers, block)
+            s = surface(code, q[0], q[1], sag_numbers, numbers)
+            toward = detach(d[2] - s[1] * d[0] - s[2] * d[1])
+            step = real(0.0)
+            if toward != real(0.0):
+                step = (s[0] - q[2]) / toward
+            h = surface(code, q[0] + step * d[0], q[1] + step * d[1], sag_numbers, numbers)
+            normal = to_world(wp.normalize(vec3(-h[1], -h[2], real(1.0))), sag_numbers, block)
+            given[i] = t0 + step
+            given[k + i] = normal[0]
+            given[2 * k + i] = normal[1]
+            given[3 * k + i] = normal[2]
+
+    return locate_sag
