@@ -50,6 +50,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "RayDatabaseDetector",
         "SpectralDetector",
     ),
+    "formats.angular": ("AngularDistribution",),
+    "formats.rays": ("RayTable",),
     "geometries": (
         "AnnularPlaneGeometry",
         "ConicGeometry",
