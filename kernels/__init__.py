@@ -13,11 +13,13 @@ def all_modules():
     from kernels.precision import REALS
     from kernels.trace import probe
     from kernels.trace.tree import tree_kernel
-    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of, sag_kernels, scatter_kernels
+    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of, sag_kernels, scatter_kernels, variant_kernels
 
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
     for precision in REALS:
         kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
         kernels += [*scatter_kernels(precision, backward=True), tree_kernel(precision)]
         kernels += sag_kernels(precision, backward=True)
+        for sags, angles in ((True, False), (False, True), (True, True)):
+            kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
     return modules_of(kernels)

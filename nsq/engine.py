@@ -202,7 +202,7 @@ class Trace:
             num_lines=len(ir.wavelengths), map_size=ir.map_size, linear_rows=ir.geometry.linear_rows,
             sags=ir.geometry.sags,
             boxes=(ir.geometry.tree_lower, ir.geometry.tree_upper),
-            scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
+            angles=bool((ir.rows[:, at.ANGLES] >= 0).any()), scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
         )  # fmt: skip
 
     def _batches(self, device: Any) -> tuple[list[tuple[int, int]], int, int]:
@@ -217,7 +217,10 @@ class Trace:
 
 def _needs(tables: Tables) -> dict[str, bool]:
     """Which kernels beside the common ones a scene uses."""
-    return {"scatters": tables.scatters, "trees": tables.tree is not None, "sags": bool(tables.sags)}
+    return {
+        "scatters": tables.scatters, "trees": tables.tree is not None, "sags": bool(tables.sags),
+        "angles": tables.angles,
+    }  # fmt: skip
 
 
 def _branch_range(reflect_prob: str | float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from kernels.trace import layout as at
 from .coordinates import lower_frames
 from .lowering.emitters import lower_sources
 from .lowering.ir import SceneIR, SceneTensors
-from .lowering.optics import Lobes, Media, lobe_shares, share_tables
+from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, share_tables
 from .lowering.readers import detector_ints, detector_numbers
 from .lowering.surfaces import lower_rows, warn_of_limits
 from .numbers import to_float
@@ -31,11 +31,11 @@ _KINDS = {"refract": at.REFRACT, "reflect": at.MIRROR, "absorb": at.ABSORBER}
 def _surface_row(surface: Any, media: Media, lobes: Lobes) -> tuple[int, ...]:
     kind = at.COATED if surface.coating is not None else _KINDS[surface.kind]
     sides = media.number_of(surface.material_front), media.number_of(surface.material_back)
-    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1, -1, 0
+    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1, -1, 0, -1
 
 
 def _detector_row(detector: Any, place: int) -> tuple[int, ...]:
-    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place, -1, 0
+    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place, -1, 0, -1
 
 
 def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
@@ -54,8 +54,10 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)[geometry.owner]
     for row, code, block, _ in geometry.sags:
         table[row, [at.SAG, at.SAG_BLOCK]] = code, block
-    owner = torch.as_tensor(geometry.owner, device=place.device)
     index, extinction = media.tables()
+    blocks, angular = angular_tables(surfaces, rows, index, lines)
+    table[:, at.ANGLES] = np.array(blocks + [-1] * len(detectors), dtype=np.int64)[geometry.owner]
+    owner = torch.as_tensor(geometry.owner, device=place.device)
     reflectance, transmittance = share_tables(items, lines)
     ints, sigmas, sizes, planes = detector_ints(detectors, wavelengths)
     readers = slice(len(surfaces), len(items))
@@ -72,6 +74,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         source_numbers=source_numbers,
         shares=lobe_shares(items, device)[owner],
         sag_numbers=geometry.sag_numbers,
+        angular=angular,
     )
     return SceneIR(
         tensors=tensors,

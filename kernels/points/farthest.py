@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from kernels.modules import kernel_module
-from kernels.points.launch import VECTORS, _ready, launch, launch_each, once
+from kernels.points.launch import VECTORS, launch, launch_each, once, ready
 from kernels.points.native import FLOATS, INTS, load_int, lowest_bit, twin
 from kernels.points.tree import leaf_buckets, sort_into_arrays
 
@@ -497,7 +497,7 @@ def _select_by_scan(points, samples, starts, wanted, chosen, gaps, anchors, dim,
     anchors.zero_()
     # CPU atomics are plain: one thread a sample there
     threads = 1 if device.is_cpu else max(1, count // _SCAN_POINTS)
-    _ready(kernels.scan, device)
+    ready(kernels.scan, device)
     for it in range(wanted):
         wp.launch(
             kernels.scan,
@@ -534,7 +534,7 @@ def summarise(gaps, anchors, samples, wanted, radius, counts, *, dim, device):
     radius.zero_()
     counts.zero_()
     total = gaps.shape[0]
-    _ready(kernels.summarise, device)
+    ready(kernels.summarise, device)
     # not split over lanes: CPU atomics are plain
     inputs = [gaps, anchors, total // samples, wanted, radius, counts]
     wp.launch(kernels.summarise, total, inputs=inputs, device=device, record_tape=False)

@@ -39,7 +39,7 @@ def _loaded(module, alias):
     return True
 
 
-def _ready(kernel, device):
+def ready(kernel, device):
     """Compile and load the kernel's module before any lane needs it: one compilation, on one thread."""
     _loaded(kernel.module, device.alias)
 
@@ -48,7 +48,7 @@ def launch(kernel, total, inputs, device, *, grain=4096):
     """Run ``kernel`` over ``range(total)``; on a CPU in pieces of at least ``grain`` items shared by the lanes."""
     if total == 0:
         return
-    _ready(kernel, device)
+    ready(kernel, device)
     threads = lanes.get_num_threads() if device.is_cpu else 1
     pieces = lanes.split_range(total, threads * _PIECES_PER_THREAD if threads > 1 else 1, grain)
     run_pieces(
@@ -75,7 +75,7 @@ def run_pieces(work, pieces, threads):
 
 def launch_serial(kernel, inputs, device):
     """Run a kernel that is one sequential program."""
-    _ready(kernel, device)
+    ready(kernel, device)
     wp.launch(kernel, 1, inputs=list(inputs), device=device, record_tape=False)
 
 

@@ -1,8 +1,9 @@
 """Small native pieces, eight lanes wide.
 
 On a CPU they are written with the compiler's vector types: left to itself it unrolls loops of eight and packs the
-pieces badly. The twin for CUDA says the same as plain loops. Both round every operation alike, without fused multiply-adds.
-Indexing a Warp array goes through a negative-index rule that costs a branch an access; the accessors here do without.
+pieces badly. The twin for CUDA says the same as plain loops. Both round every operation alike, without fused
+multiply-adds. Indexing a Warp array goes through a negative-index rule that costs a branch an access; what is here
+does without.
 """
 
 import warp as wp

@@ -35,13 +35,14 @@ from kernels.points.tree import Nodes, build_nodes
 
 EPS = 8.0 * 2.0**-23
 VERTICES = {2: 2, 3: 3}  # of a primitive, by dimension
-LEAF_SIZE = 8
+LEAF_SIZE = 16
 _GRAIN = 2048
 _EPS64 = wp.constant(wp.float64(EPS))
 # a shared end of two segments must not fall between them by the rounding of u in float64
 _END_SLACK = wp.constant(wp.float64(1.0e-9))
 _NO_HIT = wp.constant(wp.float64(-1.0))  # a hit has t >= 0
 _HUGE = wp.constant(wp.float32(3.0e38))
+NAN = wp.constant(wp.float32(float("nan")))
 DOUBLES = wp.array(dtype=wp.float64)
 
 # Planes of an axis are picked by the direction's sign, so an unused slot, whose box is inside out, is never entered.
@@ -305,6 +306,8 @@ def _trace_kernel(dim, mode):
         out_indices: wp.array(dtype=wp.int64),
         out_t: wp.array(dtype=wp.float64),
         out_offsets: wp.array(dtype=wp.int64),
+        out_single: FLOATS,
+        out_points: vectors,
     ):
         ray = offset + wp.tid()
         scene = ray // rays_per_scene
@@ -366,7 +369,12 @@ def _trace_kernel(dim, mode):
                     last = load_int(ends, slot)
         if wp.static(mode == "closest"):
             out_indices[ray] = wp.int64(hit)
-            out_t[ray] = hit_t
+            single = wp.float32(hit_t)
+            out_single[ray] = single
+            point = vector(NAN)
+            if hit >= 0:
+                point = o + d * single
+            out_points[ray] = point
         if wp.static(mode == "count"):
             out_offsets[ray] = hits
 
@@ -457,46 +465,57 @@ def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
     return RayForest(dim, per_scene, scenes, vertices, prims, order, nodes)
 
 
-def _launch_trace(mode, forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, offsets):
+def _arguments(forest, rays_per_scene, t_min, t_max, **outputs):
+    """What the traversal takes after the rays."""
     nodes = forest.nodes
+    names = ("indices", "t", "offsets", "single", "points")
+    return [
+        max(rays_per_scene, 1),
+        t_min,
+        t_max,
+        nodes.roots,
+        nodes.children,
+        nodes.ends,
+        nodes.boxes,
+        forest.prims,
+        forest.stride,
+        forest.order,
+        forest.vertices,
+        forest.per_scene,
+        *(outputs.get(name) for name in names),
+    ]
+
+
+def closest(forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, points):
+    """Closest hits into ``indices`` (R,) int64, ``t`` (R,) float32 and ``points`` (R,); a miss is -1, inf and NaN."""
+    arguments = _arguments(forest, rays_per_scene, t_min, t_max, indices=indices, single=t, points=points)
+    kernel = _trace_kernel(forest.dim, "closest")
+    launch(kernel, origins.shape[0], [origins, directions, *arguments], origins.device, grain=_GRAIN)
+
+
+def count(forest, origins, directions, rays_per_scene, t_min, t_max, counts):
+    """Number of hits of every ray into ``counts`` (R,) int64."""
+    arguments = _arguments(forest, rays_per_scene, t_min, t_max, offsets=counts)
     launch(
-        _trace_kernel(forest.dim, mode),
+        _trace_kernel(forest.dim, "count"),
         origins.shape[0],
-        [
-            origins,
-            directions,
-            max(rays_per_scene, 1),
-            t_min,
-            t_max,
-            nodes.roots,
-            nodes.children,
-            nodes.ends,
-            nodes.boxes,
-            forest.prims,
-            forest.stride,
-            forest.order,
-            forest.vertices,
-            forest.per_scene,
-            indices,
-            t,
-            offsets,
-        ],
+        [origins, directions, *arguments],
         origins.device,
         grain=_GRAIN,
     )
 
 
-def closest(forest, origins, directions, rays_per_scene, t_min, t_max, indices, t):
-    """Closest hit of every ray: ``indices`` (R,) int64, -1 for a miss, and ``t`` (R,) float64, inf for a miss."""
-    _launch_trace("closest", forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, None)
-
-
-def count(forest, origins, directions, rays_per_scene, t_min, t_max, counts):
-    """Number of hits of every ray into ``counts`` (R,) int64."""
-    _launch_trace("count", forest, origins, directions, rays_per_scene, t_min, t_max, None, None, counts)
-
-
 def fill(forest, origins, directions, rays_per_scene, t_min, t_max, offsets, indices, t, *, merge):
-    """All hits of ray r into ``indices`` and ``t`` from ``offsets[r]`` on, ordered by t; merged ones get index -1."""
-    _launch_trace("fill", forest, origins, directions, rays_per_scene, t_min, t_max, indices, t, offsets)
+    """All hits of ray r into ``indices`` (int64) and ``t`` (float64) from ``offsets[r]`` on, ordered by t.
+
+    Where hits coincide and ``merge`` is set, all but one get index -1.
+    """
+    arguments = _arguments(forest, rays_per_scene, t_min, t_max, indices=indices, t=t, offsets=offsets)
+    launch(
+        _trace_kernel(forest.dim, "fill"),
+        origins.shape[0],
+        [origins, directions, *arguments],
+        origins.device,
+        grain=_GRAIN,
+    )
     launch(_merge_kernel(), origins.shape[0], [offsets, int(merge), indices, t], origins.device)

@@ -12,7 +12,7 @@ import warp as wp
 from kernels import lanes
 from kernels.modules import kernel_module
 from kernels.points import morton
-from kernels.points.launch import VECTORS, _ready, launch, once, run_pieces
+from kernels.points.launch import VECTORS, launch, once, ready, run_pieces
 from kernels.points.native import (
     FLOATS,
     INFINITY,
@@ -218,7 +218,7 @@ def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sampl
     # a CPU lane answers its queries one after the other, so each can begin with what the last one found
     in_turn = int(device.is_cpu)
     for needed in (kernel, morton.query_kernel(forest.dim)):
-        _ready(needed, device)
+        ready(needed, device)
 
     def work(start, stop):
         ordered = morton.sort_queries(

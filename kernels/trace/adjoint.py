@@ -13,7 +13,7 @@ from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
-from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed
+from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed, variant_of
 
 # rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
 _GPU_STRETCH = 256
@@ -57,6 +57,7 @@ class Gradients:
     source_numbers: np.ndarray
     shares: np.ndarray
     sag_numbers: np.ndarray
+    angular: np.ndarray
 
     def __add__(self, other):
         return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -72,7 +73,9 @@ class Adjoint:
 
     def __init__(self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True):
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
-        self._wanted = {"with_numbers": int(with_numbers), "with_tables": int(with_tables)}
+        self._wanted = {
+            "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
+        }  # fmt: skip
         real = REALS[tables.precision]
 
         def zeros(count, dtype=real):
@@ -85,7 +88,7 @@ class Adjoint:
         # gradients that nobody asks for still need somewhere to go
         self._spare = zeros(tables.detector_numbers.size)
         self._value, self._ones = zeros(capacity), wp.full(capacity, 1.0, dtype=real, device=tables.device)
-        tabled = ("numbers", "index", "extinction", "reflectance", "transmittance")
+        tabled = ("numbers", "index", "extinction", "reflectance", "transmittance", "angular")
         self._sums = {name: zeros(getattr(tables, name).size, wp.float64) for name in tabled}
         self._detector_sum = np.zeros(tables.detector_numbers.size)
         self._source_sum = np.zeros((max(1, len(run.sources)), at.NUM_SOURCE))
@@ -94,6 +97,7 @@ class Adjoint:
             self._scattered = zeros(at.NUM_SCATTERED * capacity)
             self._scattered_out = zeros(at.NUM_SCATTERED * capacity)
             self._shares, self._scatter_numbers = zeros(tables.shares.size), zeros(tables.numbers.size)
+        self._angle_cell = zeros(capacity if tables.angles else 1, wp.int32)
         self._sag_sum = np.zeros(tables.sag_numbers.size)
         self._given, self._given_gradient = zeros(1), zeros(1)
         if tables.sags:
@@ -162,7 +166,8 @@ class Adjoint:
             "row_hit": stage.row_hit, "floats_out": stage.after.floats, "ints_out": stage.after.ints,
             "aux": self._aux, "numbers": t.numbers, "rows": t.rows, "index": t.index, "extinction": t.extinction,
             "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
-            "acc": self._acc, "given": self._given, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
+            "acc": self._acc, "given": self._given,
+            "angular": t.angular, "angle_cell": self._angle_cell, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
         }  # fmt: skip
@@ -173,7 +178,7 @@ class Adjoint:
         }  # fmt: skip
         launches = {
             "interact": Command(
-                interact_kernel(p, backward=True, sags=bool(t.sags)), device, names,
+                interact_kernel(p, backward=True, **variant_of(t)), device, names,
                 {"floats": self._before, "floats_out": self._after, "given": self._given_gradient},
             ),
             "readout": Command(

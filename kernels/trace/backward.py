@@ -109,8 +109,8 @@ def reduce_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def reduce(
         acc: array, ints: INT, row_hit: INT, rows: LONG, lines: int, count: int, stretches: int,
-        with_numbers: int, with_tables: int, numbers: sums, index: sums, extinction: sums, reflectance: sums,
-        transmittance: sums, n: wp.int64,
+        with_numbers: int, with_tables: int, with_angles: int, numbers: sums, index: sums, extinction: sums,
+        reflectance: sums, transmittance: sums, angular: sums, angle_cell: INT, n: wp.int64,
     ):  # fmt: skip
         stretch = wp.tid()
         start = int(wp.int64(count) * wp.int64(stretch) / wp.int64(stretches))
@@ -121,6 +121,16 @@ def reduce_kernel(precision):
                 if with_numbers == 1:
                     for c in range(wp.static(NUM_NUMBERS)):
                         wp.atomic_add(numbers, row * wp.static(NUM_NUMBERS) + c, wp.float64(ld(acc, c, n, i)))
+                cell = int(-1)
+                if with_angles == 1:
+                    cell = ldi(angle_cell, 0, n, i)
+                if cell >= 0:
+                    # two angles, each a reflectance and a transmittance
+                    a = wp.static(at.ACC_ANGLE)
+                    wp.atomic_add(angular, cell, wp.float64(ld(acc, a, n, i)))
+                    wp.atomic_add(angular, cell + 1, wp.float64(ld(acc, a + 2, n, i)))
+                    wp.atomic_add(angular, cell + 2, wp.float64(ld(acc, a + 1, n, i)))
+                    wp.atomic_add(angular, cell + 3, wp.float64(ld(acc, a + 3, n, i)))
                 if with_tables == 1:
                     line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
                     medium = ldi(ints, wp.static(at.MEDIUM), n, i)

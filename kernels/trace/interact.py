@@ -16,12 +16,16 @@ from kernels.rng import pcg32, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 
+# entries of a coating's table over the cosine of the angle of incidence
+ANGLES = 1025
+
 
 @functools.cache
-def interact_kernel(precision, backward=False, sags=False):
+def interact_kernel(precision, backward=False, sags=False, angles=False):
     """The kernel for one precision; ``backward=True`` is the one with an adjoint.
 
-    With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row.
+    With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row. With
+    ``angles`` a coating may have a table over the cosine of the angle of incidence, `ANGLES` even steps from 0 to 1.
     """
     b = bundle(precision)
     real, array = b.real, b.array
@@ -31,7 +35,9 @@ def interact_kernel(precision, backward=False, sags=False):
     implicit = quadric(precision).implicit
     fresnel = optics(precision).fresnel
     uniform = uniform_of(precision)
-    name = f"kernels.trace.{precision}" + (".interact_sag" if sags else "") + (".adjoint" if backward else "")
+    name = f"kernels.trace.{precision}" + (".interact_sag" if sags else "") + (
+        ".interact_angle" if angles else ""
+    ) + (".adjoint" if backward else "")
     module = kernel_module(name, backward=backward)
 
     @wp.kernel(module=module, enable_backward=backward)
@@ -40,6 +46,7 @@ def interact_kernel(precision, backward=False, sags=False):
         floats_out: array, ints_out: INT, aux: array,
         numbers: array, rows: LONG, index: array, extinction: array, reflectance: array, transmittance: array,
         attenuation: array, acc: array, given: array,
+        angular: array, angle_cell: INT,
         lines: int, fresnel_policy: int, p_low: real, p_high: real,
         base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
     ):  # fmt: skip
@@ -134,6 +141,22 @@ def interact_kernel(precision, backward=False, sags=False):
         coated = kind == wp.static(at.COATED)
         mirror = kind == wp.static(at.MIRROR)
         refracting = kind <= wp.static(at.COATED)
+        if wp.static(angles):
+            block = ld_table(rows, m + wp.static(at.ANGLES))
+            tabled = block >= 0
+            spread = cos_i * real(wp.static(ANGLES - 1))
+            cell = wp.int32(detach(spread))
+            cell = select_int(cell > wp.static(ANGLES - 2), wp.static(ANGLES - 2), cell)
+            part = spread - real(cell)
+            side = select_int(backwards, lines, 0)
+            cell = select_int(tabled, block, 0) + ((side + line) * wp.static(ANGLES) + cell) * 2
+            r0 = ld_number(angular, cell, acc, wp.static(at.ACC_ANGLE), n, i)
+            t0_ = ld_number(angular, cell + 1, acc, wp.static(at.ACC_ANGLE + 2), n, i)
+            r1 = ld_number(angular, cell + 2, acc, wp.static(at.ACC_ANGLE + 1), n, i)
+            t1_ = ld_number(angular, cell + 3, acc, wp.static(at.ACC_ANGLE + 3), n, i)
+            r_table = select(tabled, r0 + part * (r1 - r0), r_table)
+            t_table = select(tabled, t0_ + part * (t1_ - t0_), t_table)
+            sti(angle_cell, 0, n, i, select_int(tabled, cell, -1))
         r_power = select(coated, select(total, one, r_table), r_fresnel)
         t_power = select(coated, select(total, zero, t_table), one - r_fresnel)
         p_exact = detach(r_power)

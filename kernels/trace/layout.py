@@ -21,9 +21,10 @@ NUM_AUX = 2
 # kinds of a row: what happens to a ray that hits it
 REFRACT, COATED, MIRROR, ABSORBER, DETECTOR, TAP = range(6)
 # integer columns of a row; LOBE is the code of its scatter lobe or -1, TABLE where that lobe's table begins, READER the
-# detector that it belongs to or -1, SAG the code of its sag or -1 for a quadric, SAG_BLOCK where that sag's numbers begin
-KIND, FRONT, BACK, LOBE, TABLE, READER, SAG, SAG_BLOCK = range(8)
-NUM_ROW_INTS = 8
+# detector that it belongs to or -1, SAG the code of its sag or -1 for a quadric, SAG_BLOCK where that sag's numbers begin,
+# ANGLES where its coating's table over angle begins or -1
+KIND, FRONT, BACK, LOBE, TABLE, READER, SAG, SAG_BLOCK, ANGLES = range(9)
+NUM_ROW_INTS = 9
 # columns of what is known of a hit on a sag: distance and normal
 NUM_GIVEN = 4
 # differentiable numbers of a row's scatter: the share of flux scattered and the lobe's reflectance; then the probability
@@ -35,7 +36,9 @@ NUM_SCATTERED = 4
 
 # columns of an interaction's per-ray gradients: ten numbers of the surface, then what was looked up in tables
 ACC_INDEX_FRONT, ACC_INDEX_BACK, ACC_EXTINCTION, ACC_REFLECTANCE, ACC_TRANSMITTANCE = 10, 11, 12, 13, 14
-NUM_ACC = 15
+# two neighbours of an angle in a coating's table: reflectances, then transmittances
+ACC_ANGLE = 15
+NUM_ACC = 19
 
 # cells of the ledger (fixed point, except the counts)
 BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETECTED_FLUX, TAPPED_FLUX, IN_FLUX = range(

@@ -77,6 +77,7 @@ class Tables:
     source_numbers: wp.array
     shares: wp.array
     lobes: wp.array
+    angular: wp.array
     sag_numbers: wp.array
     sag_limits: wp.array
     planes: wp.array
@@ -89,6 +90,7 @@ class Tables:
     num_lines: int
     map_size: int
     scatters: bool
+    angles: bool
     linear_rows: tuple
     sags: tuple
     tree: object

@@ -40,10 +40,14 @@ def scatter_kernels(precision, *, backward):
 
 def sag_kernels(precision, *, backward):
     """What a scene with aspheres, biconics or toroids needs on top."""
-    kernels = [search_sag_kernel(precision), locate_sag_kernel(precision), interact_kernel(precision, sags=True)]
-    if backward:
-        kernels += [locate_sag_kernel(precision, backward=True), interact_kernel(precision, backward=True, sags=True)]
-    return kernels
+    kernels = [search_sag_kernel(precision), locate_sag_kernel(precision)]
+    return [*kernels, locate_sag_kernel(precision, backward=True)] if backward else kernels
+
+
+def variant_kernels(precision, *, backward, **variant):
+    """The build of the interaction for a scene that has sags, or coatings with tables over angle."""
+    kernels = [interact_kernel(precision, **variant)]
+    return [*kernels, interact_kernel(precision, backward=True, **variant)] if backward else kernels
 
 
 def adjoint_kernels(precision, kinds):
@@ -57,24 +61,29 @@ def modules_of(kernels):
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sags=False):
+def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False):
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
     """
-    wanted = [(precision, str(device), part) for part in ("forward", *kinds)]
-    if scatters:
-        wanted.append((precision, str(device), "scatter adjoint" if kinds else "scatter"))
-    if sags:
-        wanted.append((precision, str(device), "sag adjoint" if kinds else "sag"))
-    if trees:
-        wanted.append((precision, str(device), "tree"))
+    backward = bool(kinds)
+    parts = {
+        ("forward", False): lambda: forward_kernels(precision),
+        ("tree", False): lambda: [tree_kernel(precision)] if trees else [],
+        ("scatter", backward): lambda: scatter_kernels(precision, backward=backward) if scatters else [],
+        ("sag", backward): lambda: sag_kernels(precision, backward=backward) if sags else [],
+        ("variant", sags, angles, backward): lambda: (
+            variant_kernels(precision, backward=backward, sags=sags, angles=angles) if sags or angles else []
+        ),
+        **{("birth", kind): lambda kind=kind: adjoint_kernels(precision, (kind,)) for kind in kinds},
+    }
     with _lock:
-        if all(key in _loaded for key in wanted):
-            return
-        kernels = forward_kernels(precision) + (adjoint_kernels(precision, kinds) if kinds else [])
-        kernels += scatter_kernels(precision, backward=bool(kinds)) if scatters else []
-        kernels += [tree_kernel(precision)] if trees else []
-        kernels += sag_kernels(precision, backward=bool(kinds)) if sags else []
-        wp.force_load(device, modules=modules_of(kernels))
-        _loaded.update(wanted)
+        kernels = []
+        for part, build in parts.items():
+            key = (precision, str(device), part)
+            found = [] if key in _loaded else build()
+            if found:
+                kernels += found
+                _loaded.add(key)
+        if kernels:
+            wp.force_load(device, modules=modules_of(kernels))

@@ -94,6 +94,11 @@ def at_cell(state, offset):
     return {"floats": state.floats[offset:], "ints": state.ints[offset:]}
 
 
+def variant_of(tables):
+    """Which build of the interaction a scene needs."""
+    return {"sags": bool(tables.sags), "angles": tables.angles}
+
+
 class Bounce:
     """The launches of one bounce from one state to another, recorded once."""
 
@@ -107,7 +112,8 @@ class Bounce:
             "distance": distance, "row_hit": row_hit, "aux": aux, "boost": boost, "n": n, "numbers": tables.numbers,
             "domain": tables.domain, "rows": tables.rows, "index": tables.index, "extinction": tables.extinction,
             "reflectance": tables.reflectance, "transmittance": tables.transmittance,
-            "attenuation": tables.attenuation, "acc": aux, "given": lane.given, "lines": tables.num_lines,
+            "attenuation": tables.attenuation, "acc": aux, "given": lane.given,
+            "angular": tables.angular, "angle_cell": lane.angle_cell, "lines": tables.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
             "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
@@ -132,7 +138,7 @@ class Bounce:
                          "code": code, "block": block, "limits": limits, "first": int(not self._search)}  # fmt: skip
                 self._search.append(Command(search_sag_kernel(p), device, names))
             self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
-        self._interact = Command(interact_kernel(p, sags=bool(tables.sags)), device, state)
+        self._interact = Command(interact_kernel(p, **variant_of(tables)), device, state)
         self._scatter = []
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
@@ -209,6 +215,7 @@ class Lane:
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
         self.records = []
+        self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
         self.given = wp.zeros(
             at.NUM_GIVEN * capacity if tables.sags else 1, dtype=REALS[tables.precision], device=device
         )

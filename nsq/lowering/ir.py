@@ -23,6 +23,7 @@ class SceneTensors:
         detector_numbers: (detectors, 11), origin, x axis, y axis, width, height.
         source_numbers: (sources, 17), rotation, origin, flux of a ray, shape.
         sag_numbers: (S,), frames and numbers of surfaces given by a sag, one after another.
+        angular: (A,), tables over angle of coatings, one after another.
         shares: (rows, 3), share of flux scattered, reflectance of the lobe, probability that a lobe lies behind.
     """
 
@@ -35,6 +36,7 @@ class SceneTensors:
     source_numbers: torch.Tensor
     shares: torch.Tensor
     sag_numbers: torch.Tensor
+    angular: torch.Tensor
 
     def as_tuple(self) -> tuple[torch.Tensor, ...]:
         return tuple(getattr(self, f.name) for f in fields(self))
@@ -51,8 +53,8 @@ class SceneIR:
     Attributes:
         tensors: the differentiable tables.
         geometry: where the rows lie and how they are searched.
-        rows: (rows, 8) integers, what happens at a surface, its two media, its scatter lobe and where its table
-            begins, the detector it belongs to, and its sag.
+        rows: (rows, 9) integers, what happens at a surface, its two media, its scatter lobe and where its table
+            begins, the detector it belongs to, its sag and its coating's table over angle.
         lobes: tables of scatter lobes, one after another.
         detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.

@@ -9,8 +9,9 @@ import torch
 
 from kernels import bsdfs
 from kernels.trace import layout as at
+from kernels.trace.interact import ANGLES
 
-from ..coatings import coating_table, reflectance_table
+from ..coatings import coating_table, is_angular, reflectance_table
 from ..materials import VACUUM
 from ..numbers import stack
 
@@ -84,10 +85,35 @@ def share_tables(posed: list[Any], lines: torch.Tensor) -> tuple[torch.Tensor, t
     reflectance, transmittance = [], []
     for item in posed:
         r, t = nothing, nothing
-        if getattr(item, "coating", None) is not None:
+        if getattr(item, "coating", None) is not None and not is_angular(item.coating):
             r, t = coating_table(item.coating, lines)
         elif getattr(item, "reflectance", None) is not None:
             r = reflectance_table(item.reflectance, lines)
         reflectance.append(r)
         transmittance.append(t)
     return torch.stack(reflectance), torch.stack(transmittance)
+
+
+def angular_tables(
+    surfaces: list[Any], rows: list[tuple[int, ...]], index: torch.Tensor, lines: torch.Tensor
+) -> tuple[list[int], torch.Tensor]:
+    """Where each surface's table over angle begins (-1 for none), and all tables (A,), attached.
+
+    A table holds, for light from the front and from the back, for each line, and for `ANGLES` cosines from 0 to 1, the
+    reflectance and the transmittance.
+    """
+    cosines = torch.linspace(0.0, 1.0, ANGLES, dtype=lines.dtype, device=lines.device)
+    starts, parts, size = [], [], 0
+    for surface, row in zip(surfaces, rows, strict=False):
+        if surface.coating is None or not is_angular(surface.coating):
+            starts.append(-1)
+            continue
+        front, back = index[row[at.FRONT]], index[row[at.BACK]]
+        sides = [
+            torch.stack(surface.coating.angular_table(lines, cosines, *media, from_back=from_back), dim=-1)
+            for media, from_back in (((front, back), False), ((back, front), True))
+        ]
+        starts.append(size)
+        parts.append(torch.stack(sides).reshape(-1))
+        size += parts[-1].numel()
+    return starts, torch.cat(parts) if parts else lines.new_zeros(0)
