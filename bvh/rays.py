@@ -78,6 +78,16 @@ def _segment_frame(vertices, o, d):
 _FRAMES = {2: _segment_frame, 3: _triangle_frame}
 
 
+@dataclass(frozen=True)
+class _Found:
+    """Hits before they join a graph: rows of the flat primitives (-1 for a miss), t, points, the primitives' copy."""
+
+    rows: torch.Tensor
+    t: torch.Tensor
+    points: torch.Tensor
+    snapshot: torch.Tensor
+
+
 class _Hits(torch.autograd.Function):
     """t and points of hits that were found already, with the derivative of the hit primitive's plane equation.
 
@@ -86,34 +96,32 @@ class _Hits(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, primitives, origins, directions, snapshot, rows, t):
+    def forward(ctx, primitives, origins, directions, found):
         ctx.save_for_backward(origins, directions)
-        ctx.snapshot, ctx.rows, ctx.t, ctx.shape = snapshot, rows, t, primitives.shape
+        ctx.found, ctx.shape = found, primitives.shape
         ctx.set_materialize_grads(False)
-        single = t.to(torch.float32)
-        points = origins + single.unsqueeze(-1) * directions
-        points = torch.where((rows >= 0).unsqueeze(-1), points, torch.full_like(points, float("nan")))
-        return single, points
+        return found.t, found.points
 
     @staticmethod
     @once_differentiable
     def backward(ctx, t_gradient, point_gradient):
         origins, directions = ctx.saved_tensors
-        results = [None] * 6
+        results = [None] * 4
+        found = ctx.found
         if t_gradient is None and point_gradient is None:
             return tuple(results)
-        hit = (ctx.rows >= 0).nonzero().reshape(-1)
-        rows = ctx.rows[hit]
-        o, d, t = (x[hit].double() for x in (origins, directions, ctx.t))
+        hit = (found.rows >= 0).nonzero().reshape(-1)
+        rows = found.rows[hit]
+        o, d, t = (x[hit].double() for x in (origins, directions, found.t.detach()))
         t = t.unsqueeze(-1)
-        normal, weights = _FRAMES[o.shape[-1]](ctx.snapshot[rows].double(), o, d)
+        normal, weights = _FRAMES[o.shape[-1]](found.snapshot[rows].double(), o, d)
         gp = torch.zeros_like(o) if point_gradient is None else point_gradient[hit].double()
         along = _dot(gp, d)
         if t_gradient is not None:
             along = along + t_gradient[hit].double().unsqueeze(-1)
         push = along * normal / _dot(normal, d)
         if ctx.needs_input_grad[0]:
-            total = torch.zeros(ctx.snapshot.shape, dtype=torch.float64, device=o.device)
+            total = torch.zeros(found.snapshot.shape, dtype=torch.float64, device=o.device)
             total.index_add_(0, rows, weights * push.unsqueeze(1))
             results[0] = total.to(torch.float32).reshape(ctx.shape)
         for slot, live, value in ((1, origins, gp - push), (2, directions, t * (gp - push))):
@@ -249,14 +257,16 @@ class RayBVH:
         flat_o, flat_d = origins.reshape(-1, self._dim), directions.reshape(-1, self._dim)
         rays = flat_o.shape[0]
         indices = torch.empty(rays, dtype=torch.int64, device=origins.device)
-        t = torch.empty(rays, dtype=torch.float64, device=origins.device)
+        t = torch.empty(rays, dtype=torch.float32, device=origins.device)
+        points = torch.empty((rays, self._dim), dtype=torch.float32, device=origins.device)
         with on_stream(origins.device):
-            kernels.closest(*self._arguments(flat_o, flat_d, t_min, t_max), wrap(indices), wrap(t))
-        rows = self._rows(indices, rays // self._scenes)
-        single, points = _Hits.apply(self._primitives, flat_o, flat_d, self._snapshot, rows, t)
+            outputs = wrap(indices), wrap(t), wrap_vectors(points)
+            kernels.closest(*self._arguments(flat_o, flat_d, t_min, t_max), *outputs)
+        found = _Found(self._rows(indices, rays // self._scenes), t, points, self._snapshot)
+        t, points = _Hits.apply(self._primitives, flat_o, flat_d, found)
         return RayHitResult(
             indices.reshape(shape),
-            single.reshape(shape),
+            t.reshape(shape),
             points.reshape(*shape, self._dim),
             (indices >= 0).reshape(shape),
         )
@@ -292,8 +302,10 @@ class RayBVH:
         offsets = torch.zeros_like(offsets)
         offsets[1:] = torch.cumsum(torch.bincount(owner, minlength=rays), 0)
         rows = self._rows(indices, rays // self._scenes, owner)
-        single, points = _Hits.apply(self._primitives, flat_o[owner], flat_d[owner], self._snapshot, rows, t)
-        return RayHits(offsets, owner, indices, single, points)
+        o, d, t = flat_o[owner], flat_d[owner], t.to(torch.float32)
+        found = _Found(rows, t, (o + t.unsqueeze(-1) * d).detach(), self._snapshot)
+        t, points = _Hits.apply(self._primitives, o, d, found)
+        return RayHits(offsets, owner, indices, t, points)
 
 
 def raytrace(primitives, origins, directions, *, primitive_type, t_min=1e-7, t_max=math.inf):

@@ -79,6 +79,17 @@ def test_random_scenes(dim, count):
 
 
 @pytest.mark.parametrize("dim", [2, 3])
+def test_many_rays(dim):
+    primitives, o, d = scene(dim, 60, rays=9000)
+    o[17], d[18], d[19] = float("nan"), float("inf"), 0.0
+    result = bvh.raytrace(primitives, o, d, primitive_type=KIND[dim])
+    rest = torch.cat([torch.arange(17), torch.arange(20, 9000)])
+    index, t = dense_closest(primitives, o[rest], d[rest])
+    assert torch.equal(result.primitive_indices[rest], index)
+    torch.testing.assert_close(result.t[rest].double(), t, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
 def test_all_hits(dim):
     primitives, o, d = scene(dim, 300)
     with bvh.RayBVH(primitives, primitive_type=KIND[dim]) as tree:
