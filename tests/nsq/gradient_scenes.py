@@ -98,6 +98,43 @@ def coloured_mirror(v):
     return scene
 
 
+def coated(v):
+    """A plate with one coating, and one coated mirror."""
+    scene = nsq.NSQScene()
+    beam(scene)
+    face = nsq.SurfaceConfig(coating=nsq.SimpleCoating(v["transmittance"], v["reflectance"]))
+    glass = nsq.NSQMaterial.constant(1.5)
+    plate = nsq.LensConfig(np.inf, np.inf, 4.0, glass, front_aperture_radius=9.0, front=face)
+    scene.add_lens("P", nsq.CoordinateSystem(z=10.0, rx=0.2), plate)
+    mirror = nsq.MirrorConfig(np.inf, nsq.SimpleCoating(0.0, v["mirror"]), aperture_radius=20.0)
+    scene.add_mirror("M", nsq.CoordinateSystem(z=60.0, rx=0.8), mirror)
+    screen(scene, nsq.CoordinateSystem(y=60.0, z=60.0, rx=np.pi / 2))
+    return scene
+
+
+def ball(v):
+    """One sphere, hit on the way in and on the way out."""
+    scene = nsq.NSQScene()
+    beam(scene)
+    glass = nsq.NSQMaterial.constant(v["n"])
+    cs = nsq.CoordinateSystem(x=v["x"], y=v["y"], z=v["z"])
+    sphere = nsq.RefractiveComponent(cs, nsq.SphereGeometry(v["radius"]), nsq.VACUUM, glass)
+    scene.add_component("B", sphere)
+    screen(scene, nsq.CoordinateSystem(z=50.0))
+    return scene
+
+
+def cone(v):
+    """A beam meets the side of a glass cone, whose axis it does not reach."""
+    scene = nsq.NSQScene()
+    beam(scene, nsq.CoordinateSystem(x=8.0, rx=0.02))
+    side = nsq.CylindricalFrustumGeometry(v["r_front"], v["r_back"], v["z_front"], v["z_back"])
+    glass = nsq.NSQMaterial.constant(1.5)
+    scene.add_component("C", nsq.RefractiveComponent(frame(v, "cone"), side, glass, nsq.VACUUM))
+    screen(scene, nsq.CoordinateSystem(x=4.0, z=30.0))
+    return scene
+
+
 def collimated(v):
     scene = nsq.NSQScene()
     bench = frame(v, "bench")
@@ -152,6 +189,13 @@ CASES = {
         mirror,
     ),
     "coloured mirror": ({"offset": 0.5, "slope": 0.6}, coloured_mirror),
+    "coated": ({"transmittance": 0.8, "reflectance": 0.15, "mirror": 0.7}, coated),
+    "ball": ({"radius": 13.0, "n": 1.6, "x": 0.7, "y": -0.4, "z": 25.0}, ball),
+    "cone": (
+        {"r_front": 2.0, "r_back": 14.0, "z_front": 8.0, "z_back": 18.0,
+         **pose("cone", 0.3, 0.2, 2.0, 0.05, -0.03, 0.4)},
+        cone,
+    ),
     "collimated": (
         {"total_flux": 1.7, "aperture_radius": 5.0, **pose("bench", 0.3, -0.2, 2.0, 0.04, 0.03, 0.2),
          **pose("source", 0.7, 0.5, -3.0, -0.06, 0.05, 0.4)},
