@@ -13,7 +13,14 @@ def all_modules():
     from kernels.precision import REALS
     from kernels.trace import probe
     from kernels.trace.tree import tree_kernel
-    from kernels.trace.warmup import adjoint_kernels, forward_kernels, modules_of, sag_kernels, scatter_kernels, variant_kernels
+    from kernels.trace.warmup import (
+        adjoint_kernels,
+        forward_kernels,
+        modules_of,
+        sag_kernels,
+        scatter_kernels,
+        variant_kernels,
+    )
 
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
     for precision in REALS:

@@ -4,6 +4,7 @@ Warp runs a CPU launch on one core and releases the interpreter while it does, s
 adds: two lanes must never write into one array.
 """
 
+import itertools
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +44,7 @@ def split_range(total, parts, minimum=1):
     """Contiguous ``(start, stop)`` pieces of ``range(total)``: at most ``parts`` of them, none below ``minimum``."""
     parts = max(1, min(parts, total // max(1, minimum)))
     bounds = [total * i // parts for i in range(parts + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(itertools.pairwise(bounds))
 
 
 def _pool(size):
@@ -56,7 +57,8 @@ def _pool(size):
 
 
 def run(tasks):
-    """Call every task, the first on this thread and the others on lanes of their own, and return their results in order.
+    """Call every task, the first on this thread and the others on lanes of their own, and return their results in
+    order.
 
     The first exception is raised after all tasks have ended, so no lane is left writing. Tasks must not call ``run``.
     """

@@ -1,8 +1,8 @@
 """Float32 and float64 bundles: the types and the small native functions that kernels are built from.
 
-Warp's own array indexing handles negative indices, which keeps the CPU compiler from vectorising a kernel. The loads and
-stores here go through the plain pointer. A structure of arrays is one flat array, column after column; ``ld(a, c, n, i)``
-reads cell ``i`` of column ``c`` where columns are ``n`` apart.
+Warp's own array indexing handles negative indices, which keeps the CPU compiler from vectorising a kernel. The loads
+and stores here go through the plain pointer. A structure of arrays is one flat array, column after column; ``ld(a, c,
+n, i)`` reads cell ``i`` of column ``c`` where columns are ``n`` apart.
 
 The adjoint of a load *assigns* the cell's gradient instead of adding to it, so gradient columns need no clearing: a
 kernel must therefore read each cell at most once.
@@ -162,9 +162,9 @@ def bundle(name):
     ) -> wp.bool: ...
 
     return SimpleNamespace(
-        name=name, real=real, array=array, ctype=ctype, ld=ld, st=st, st_plain=st_plain, ld_fixed=ld_fixed, ld_plain=ld_plain,
-        ld_number=ld_number, select=select, sqrt=sqrt, detach=detach, exp=exp, sin_turn=sin_turn, cos_turn=cos_turn,
-        inside=inside,
+        name=name, real=real, array=array, ctype=ctype, ld=ld, st=st, st_plain=st_plain, ld_fixed=ld_fixed,
+        ld_plain=ld_plain, ld_number=ld_number, select=select, sqrt=sqrt, detach=detach, exp=exp, sin_turn=sin_turn,
+        cos_turn=cos_turn, inside=inside,
     )  # fmt: skip
 
 

@@ -26,7 +26,8 @@ class TorchBackend:
 
     Args:
         seed: of the random numbers; ``trace``'s own seed wins, and None there and here means 0.
-        gradient_mode: "prb" (path replay) traces each batch again in the backward pass, in memory that does not grow with
+        gradient_mode: "prb" (path replay) traces each batch again in the backward pass, in memory that does not grow
+        with
             the number of rays; "autograd" keeps every state from the forward pass. Both give the same gradient.
         precision: "float64" or "float32", of the trace; results and gradients are float64 tensors either way.
         device: where to trace, such as "cpu" or "cuda:0"; None is where the scene's tensors are, else the CPU.

@@ -188,7 +188,8 @@ class Trace:
         floats = {name: t.detach().cpu().numpy() for name, t in zip(names, tensors, strict=True)}
         self._ray_fluxes = floats["source_numbers"].reshape(-1, at.NUM_SOURCE)[:, at.SOURCE_FLUX]
         floats |= {
-            "domain": ir.geometry.domain, "triangles": ir.geometry.triangles, "attenuation": 4.0e3 * math.pi / ir.wavelengths,
+            "domain": ir.geometry.domain, "triangles": ir.geometry.triangles,
+            "attenuation": 4.0e3 * math.pi / ir.wavelengths,
             "detector_sigmas": ir.detector_sigmas, "lobes": ir.lobes,
             "sag_limits": ir.geometry.sag_limits,
         }  # fmt: skip
@@ -308,9 +309,13 @@ class TraceFunction(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         loss = tuple(g.detach().cpu().numpy() for g in (maps, totals, rays))
         gradients = ctx.trace.backward(tensors, wanted, loss, ctx.keys)
-        return (None, None) + tuple(
-            torch.from_numpy(np.ascontiguousarray(g)).to(t.device) if w else None
-            for g, t, w in zip(gradients, tensors, wanted, strict=True)
+        return (
+            None,
+            None,
+            *(
+                torch.from_numpy(np.ascontiguousarray(g)).to(t.device) if w else None
+                for g, t, w in zip(gradients, tensors, wanted, strict=True)
+            ),
         )
 
 

@@ -167,8 +167,8 @@ def generate(source: Any, ray_id: Any, rng: NSQRng) -> NSQRayBundle:
 def scatter(bsdf: Any, incident: Any, normals: Any, rng: NSQRng | None, ray_id: Any, bounce: Any) -> tuple[Any, ...]:
     """Directions (n, 3), weights (n,) and whether rays are transmitted (n,) that a scatter lobe gives rays.
 
-    ``incident`` and ``normals`` are (n, 3) unit vectors, the normals facing the rays; ``ray_id`` and ``bounce`` are (n,)
-    integers, or None for a lobe that draws nothing. Directions are arrays; weights are a tensor where the lobe's
+    ``incident`` and ``normals`` are (n, 3) unit vectors, the normals facing the rays; ``ray_id`` and ``bounce`` are
+    (n,) integers, or None for a lobe that draws nothing. Directions are arrays; weights are a tensor where the lobe's
     reflectance requires a gradient.
     """
     d, n = (np.asarray(torch.as_tensor(v).detach(), dtype=np.float64) for v in (incident, normals))

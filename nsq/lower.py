@@ -1,8 +1,8 @@
 """From a scene to flat tensors: one row a surface or detector or source, tables over the scene's wavelengths.
 
-Everything here is ``torch`` in float64 and stays attached, so a gradient with respect to a table reaches whatever number
-of the scene stands behind it. Surfaces come first and detectors after them, each in order of registration; a ray meets
-both kinds in one search.
+Everything here is ``torch`` in float64 and stays attached, so a gradient with respect to a table reaches whatever
+number of the scene stands behind it. Surfaces come first and detectors after them, each in order of registration; a ray
+meets both kinds in one search.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
     sample(u1, u2, transmitted, incident, normal, share, table, at) -> (direction, weight)
 
-with the incident direction and the normal that faces it as unit vectors, ``share`` the lobe's reflectance, ``table`` the
-scene's scatter tables with this lobe's own part from ``at`` on, and the weight that the flux takes. Where ``transmitted``
-is 1 the lobe lies behind the surface. Random numbers are detached; direction and weight are differentiable in the
-vectors and in ``share``.
+with the incident direction and the normal that faces it as unit vectors, ``share`` the lobe's reflectance, ``table``
+the scene's scatter tables with this lobe's own part from ``at`` on, and the weight that the flux takes. Where
+``transmitted`` is 1 the lobe lies behind the surface. Random numbers are detached; direction and weight are
+differentiable in the vectors and in ``share``.
 """
 
 from kernels.bsdfs import density, lambertian, radial, specular, tabulated

@@ -3,8 +3,8 @@
 The draw is detached; the weight carries the derivative to the angle of incidence as f / detach(f).
 
 ``table[at:]`` begins as for the row "tabulated", and goes on with m, s_j = sin(theta_s)^2 (m of them) and, for each
-incident angle, the running integral C_j of f cos over the hemisphere (m of them). Between incident angles C is linear, as
-f is; within a cell s is uniform.
+incident angle, the running integral C_j of f cos over the hemisphere (m of them). Between incident angles C is linear,
+as f is; within a cell s is uniform.
 """
 
 import warp as wp

@@ -39,7 +39,9 @@ def frames(precision):
 
     @wp.func
     def bracket(table: array, at: int, count: int, value: real):
-        """The last of ``count`` ascending entries from ``at`` on that is not above ``value``, at most the last but one."""
+        """The last of ``count`` ascending entries from ``at`` on that is not above ``value``, at most the last but
+        one.
+        """
         low = int(0)
         high = int(count - 1)
         while high - low > 1:

@@ -2,8 +2,8 @@
 
 The reference is the specular direction, or the ray straight on where transmitted. ``table[at:]`` holds the largest
 distance, the number of entries, and the cumulative distribution of the distance over even steps from 0 to the largest.
-An offset that leaves the unit disk keeps the reference direction and weighs nothing. Harvey-Shack, ABg and Gaussian lobes
-are tables of this row.
+An offset that leaves the unit disk keeps the reference direction and weighs nothing. Harvey-Shack, ABg and Gaussian
+lobes are tables of this row.
 """
 
 import warp as wp

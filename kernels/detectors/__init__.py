@@ -1,4 +1,5 @@
-"""Detectors: one file a row. A row says which pixel a hit belongs to, as two coordinates whose whole numbers are centres.
+"""Detectors: one file a row. A row says which pixel a hit belongs to, as two coordinates whose whole numbers are
+centres.
 
 ``build(precision)`` gives a Warp function
 

@@ -1,7 +1,8 @@
 """Pixels of direction: azimuth across, polar angle down.
 
 theta = angle between the ray and the detector's z axis, both hemispheres folded into one; phi = atan2(M, L). Width and
-height are the ranges of phi (360 degrees, closed) and theta in degrees. A direction beyond the largest theta has no pixel.
+height are the ranges of phi (360 degrees, closed) and theta in degrees. A direction beyond the largest theta has no
+pixel.
 """
 
 import warp as wp

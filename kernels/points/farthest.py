@@ -387,11 +387,11 @@ def _boxes_of_eight(lower, upper):
     return np.ascontiguousarray(both.transpose(0, 3, 1, 2)).reshape(-1)
 
 
-def _buckets(forest, keys, items, starts, bucket_size, device):
+def _buckets(forest, keys, starts, bucket_size, device):
     """``(arrays, group size)``: every sample's buckets fill whole groups, and its groups a multiple of eight."""
     samples, dim = forest.samples, forest.dim
     start, stop, owner, lower, upper = leaf_buckets(
-        keys, items, forest.order, forest.offsets, samples, bucket_size, dim, device
+        keys, forest.items, forest.order, forest.offsets, samples, bucket_size, dim, device
     )
     per_sample = np.bincount(owner, minlength=samples)
     # about three groups are opened a choice, so this balances looking at groups against looking into them
@@ -436,9 +436,9 @@ def _buckets(forest, keys, items, starts, bucket_size, device):
     return arrays, group
 
 
-def _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchors, device, bucket_size):
+def _select_in_buckets(forest, keys, starts, wanted, chosen, gaps, anchors, device, bucket_size):
     kernels = _kernels(forest.dim)
-    arrays, group = _buckets(forest, keys, items, starts, bucket_size, device)
+    arrays, group = _buckets(forest, keys, starts, bucket_size, device)
     buckets = {
         name: wp.array(
             np.ascontiguousarray(v, np.float32 if v.dtype == np.float32 else np.int32),
@@ -456,7 +456,7 @@ def _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchor
     launch(
         kernels.pack,
         total,
-        [buckets["bucket_start"], buckets["bucket_stop"], blocks, items, forest.order, cells, order, owners],
+        [buckets["bucket_start"], buckets["bucket_stop"], blocks, forest.items, forest.order, cells, order, owners],
         device,
     )
     launch_each(
@@ -519,10 +519,10 @@ def select(points, samples, starts, wanted, chosen, gaps, anchors, *, dim, devic
     """
     count = points.shape[0] // samples
     offsets = wp.array(np.arange(samples + 1, dtype=np.int32) * np.int32(count), dtype=wp.int32, device=device)
-    keys, items, forest = sort_into_arrays(points, offsets, samples, count, dim, device)
+    keys, forest = sort_into_arrays(points, offsets, samples, count, dim, device)
     if bucketed and device.is_cpu:
         size = bucket_size or BUCKET_SIZE
-        _select_in_buckets(forest, keys, items, starts, wanted, chosen, gaps, anchors, device, size)
+        _select_in_buckets(forest, keys, starts, wanted, chosen, gaps, anchors, device, size)
     else:
         _select_by_scan(points, samples, starts, wanted, chosen, gaps, anchors, dim, device)
     return forest.order

@@ -131,22 +131,21 @@ _PUSH_BOXES = push_twin(
 
 _NEAR_POINTS = twin(
     """
+    const wp::float32 *cell = cells.data + (size_t)block * (8 * (DIM + 1));
     F8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
     for (wp::int32 c = 0; c < DIM; ++c) {
-        F8 u = LOAD8(coords.data + (size_t)c * stride + start) - x[c];
+        F8 u = LOAD8(cell + 8 * c) - x[c];
         acc += u * u;
     }
     *(F8U *)found.data = acc;
     return MASK8(acc <= limit);
 """,
     """
+    const wp::float32 *cell = cells.data + (size_t)block * (8 * (DIM + 1));
     wp::int32 mask = 0;
     for (wp::int32 j = 0; j < 8; ++j) {
         wp::float32 d = 0.0f;
-        for (wp::int32 c = 0; c < DIM; ++c) {
-            wp::float32 u = coords.data[(size_t)c * stride + start + j] - x[c];
-            d += u * u;
-        }
+        for (wp::int32 c = 0; c < DIM; ++c) { wp::float32 u = cell[8 * c + j] - x[c]; d += u * u; }
         found.data[j] = d;
         mask |= (d <= limit) << j;
     }
@@ -171,12 +170,12 @@ def push_near_boxes(dim):
 
 
 def near_points(dim):
-    """Mask of those of eight consecutive points not farther than ``limit``; their squared distances in ``found``."""
+    """Mask of those of a block's points not farther than ``limit``; their squared distances in ``found``."""
     vector = {2: wp.vec2, 3: wp.vec3}[dim]
     snippet = _NEAR_POINTS.replace("DIM", str(dim))
 
     @wp.func_native(snippet)
-    def near(coords: FLOATS, start: int, stride: int, x: vector, limit: wp.float32, found: FLOATS) -> int: ...
+    def near(cells: FLOATS, block: int, x: vector, limit: wp.float32, found: FLOATS) -> int: ...
 
     return near
 

@@ -17,6 +17,7 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, once
+from kernels.points.leaves import load_bits
 from kernels.points.native import (
     FLOATS,
     INFINITY,
@@ -83,7 +84,8 @@ _PUSH_SLABS = push_twin(
 # can round off. One text serves eight lanes on a CPU and one at a time on CUDA.
 _TRIANGLES = """
     REAL sx = o[0] - AT(0), sy = o[1] - AT(1), sz = o[2] - AT(2);
-    REAL bx = AT(3), by = AT(4), bz = AT(5), cx = AT(6), cy = AT(7), cz = AT(8);
+    REAL bx = AT(3) - AT(0), by = AT(4) - AT(1), bz = AT(5) - AT(2);
+    REAL cx = AT(6) - AT(0), cy = AT(7) - AT(1), cz = AT(8) - AT(2);
     REAL hx = d[1] * cz - d[2] * cy, hy = d[2] * cx - d[0] * cz, hz = d[0] * cy - d[1] * cx;
     REAL det = bx * hx + by * hy + bz * hz, size = SIZE(det), sign = det < 0.0f ? ZERO - 1.0f : ZERO + 1.0f;
     REAL qx = sy * bz - sz * by, qy = sz * bx - sx * bz, qz = sx * by - sy * bx;
@@ -98,7 +100,7 @@ _TRIANGLES = """
 """
 
 _SEGMENTS = """
-    REAL sx = AT(0) - o[0], sy = AT(1) - o[1], ex = AT(2), ey = AT(3);
+    REAL sx = AT(0) - o[0], sy = AT(1) - o[1], ex = AT(2) - AT(0), ey = AT(3) - AT(1);
     REAL den = d[0] * ey - d[1] * ex, size = SIZE(den), sign = den < 0.0f ? ZERO - 1.0f : ZERO + 1.0f;
     REAL u = (sx * d[1] - sy * d[0]) * sign, t = (sx * ey - sy * ex) * sign;
     REAL away = SIZE(sx) + SIZE(sy), edge = SIZE(ex) + SIZE(ey);
@@ -108,24 +110,24 @@ _SEGMENTS = """
 
 
 def _candidates(test, dim):
-    """Mask of the eight primitives from ``start`` on that a ray may hit within ``limit``."""
+    """Mask of a block's primitives that a ray may hit within ``limit``."""
     reach = " + ".join(f"(d[{c}] < 0.0f ? -d[{c}] : d[{c}])" for c in range(dim))
     head = f"""
-    const wp::float32 *p = prims.data + start;
+    const wp::float32 *p = cells.data + (size_t)block * {8 * (dim * dim + 1)};
     const wp::float32 reach = {reach};
 """
     cpu = """
 #define REAL F8
 #define TRUTH I8
 #define ZERO ((F8){0, 0, 0, 0, 0, 0, 0, 0})
-#define AT(row) LOAD8(p + (size_t)(row) * stride)
+#define AT(row) LOAD8(p + 8 * (row))
 #define SIZE(x) ((x) < 0.0f ? -(x) : (x))
 """
     cuda = """
 #define REAL wp::float32
 #define TRUTH wp::int32
 #define ZERO 0.0f
-#define AT(row) p[(size_t)(row) * stride + j]
+#define AT(row) p[8 * (row) + j]
 #define SIZE(x) ((x) < 0.0f ? -(x) : (x))
     wp::int32 mask = 0;
     for (wp::int32 j = 0; j < 8; ++j) {
@@ -141,30 +143,29 @@ def _candidates(test, dim):
 class RayForest:
     """Primitives of one scene or of many, sorted, with their tree.
 
-    vertices  (B F V,) the vertices as given: the primitives' equations are taken from here
-    prims     (rows, B F + 8) flattened: first vertex and edges of the sorted primitives, one coordinate after the other
-    order     (B F,) index of a sorted primitive within its scene
+    The blocks of its leaves hold the vertices as they were given, and the primitives' indices within their scene.
     """
 
     dim: int
-    per_scene: int
-    scenes: int
-    vertices: wp.array
-    prims: FLOATS
-    order: wp.array
     nodes: Nodes
 
-    @property
-    def stride(self):
-        return self.per_scene * self.scenes + 8
+
+@wp.func_native("const wp::float32 *p = cells.data + place; return wp::vec_t<3, wp::float64>(p[0], p[8], p[16]);")
+def corner3(cells: FLOATS, place: wp.int64) -> wp.vec3d:
+    """One vertex of the primitive in one lane of a block."""
+    ...
+
+
+@wp.func_native("const wp::float32 *p = cells.data + place; return wp::vec_t<2, wp::float64>(p[0], p[8]);")
+def corner2(cells: FLOATS, place: wp.int64) -> wp.vec2d: ...
 
 
 @wp.func
-def triangle_hit(o: wp.vec3, d: wp.vec3, vertices: wp.array(dtype=wp.vec3), first: int) -> wp.float64:
+def triangle_hit(o: wp.vec3, d: wp.vec3, cells: FLOATS, place: wp.int64) -> wp.float64:
     """t, or -1 for a miss; t below 0 is a miss too."""
-    a = wp.vec3d(vertices[first])
-    e1 = wp.vec3d(vertices[first + 1]) - a
-    e2 = wp.vec3d(vertices[first + 2]) - a
+    a = corner3(cells, place)
+    e1 = corner3(cells, place + wp.int64(24)) - a
+    e2 = corner3(cells, place + wp.int64(48)) - a
     direction = wp.vec3d(d)
     h = wp.cross(direction, e2)
     det = wp.dot(e1, h)
@@ -182,10 +183,10 @@ def triangle_hit(o: wp.vec3, d: wp.vec3, vertices: wp.array(dtype=wp.vec3), firs
 
 
 @wp.func
-def segment_hit(o: wp.vec2, d: wp.vec2, vertices: wp.array(dtype=wp.vec2), first: int) -> wp.float64:
+def segment_hit(o: wp.vec2, d: wp.vec2, cells: FLOATS, place: wp.int64) -> wp.float64:
     """t, or -1 for a miss; t below 0 is a miss too."""
-    a = wp.vec2d(vertices[first])
-    e = wp.vec2d(vertices[first + 1]) - a
+    a = corner2(cells, place)
+    e = corner2(cells, place + wp.int64(16)) - a
     direction = wp.vec2d(d)
     s = a - wp.vec2d(o)
     den = direction[0] * e[1] - direction[1] * e[0]
@@ -245,24 +246,18 @@ def _build_kernels(dim):
         per_scene: int,
         lower: vectors,
         upper: vectors,
-        stride: int,
         order: INTS,
         sorted_lower: vectors,
         sorted_upper: vectors,
-        prims: FLOATS,
+        sorted_vertices: vectors,
     ):
         i = offset + wp.tid()
         r = rows[i]
         order[i] = r % per_scene
         sorted_lower[i] = lower[r]
         sorted_upper[i] = upper[r]
-        a = vertices[r * wp.static(corners)]
-        for c in range(wp.static(dim)):
-            prims[c * stride + i] = a[c]
-        for v in range(1, wp.static(corners)):
-            e = vertices[r * wp.static(corners) + v] - a
-            for c in range(wp.static(dim)):
-                prims[(v * wp.static(dim) + c) * stride + i] = e[c]
+        for v in range(wp.static(corners)):
+            sorted_vertices[i * wp.static(corners) + v] = vertices[r * wp.static(corners) + v]
 
     return SimpleNamespace(primitive_boxes=primitive_boxes, gather_primitives=gather_primitives)
 
@@ -272,7 +267,6 @@ def _trace_kernel(dim, mode):
     """The traversal, as "closest", "count" (hits a ray) or "fill" (their indices and t from ``out_offsets`` on)."""
     vector = VECTORS[dim]
     vectors = wp.array(dtype=vector)
-    corners = VERTICES[dim]
     exact_hit = _HITS[dim]
     slab_snippet = _PUSH_SLABS.replace("DIM", str(dim))
     test_snippet = _TESTS[dim]
@@ -284,7 +278,7 @@ def _trace_kernel(dim, mode):
     ) -> int: ...
 
     @wp.func_native(test_snippet)
-    def candidates(prims: FLOATS, start: int, stride: int, o: vector, d: vector, limit: wp.float32) -> int: ...
+    def candidates(cells: FLOATS, block: int, o: vector, d: vector, limit: wp.float32) -> int: ...
 
     @wp.kernel(module=module)
     def trace(
@@ -298,11 +292,7 @@ def _trace_kernel(dim, mode):
         children: INTS,
         ends: INTS,
         boxes: FLOATS,
-        prims: FLOATS,
-        stride: int,
-        order: INTS,
-        vertices: vectors,
-        per_scene: int,
+        cells: FLOATS,
         out_indices: wp.array(dtype=wp.int64),
         out_t: wp.array(dtype=wp.float64),
         out_offsets: wp.array(dtype=wp.int64),
@@ -321,9 +311,9 @@ def _trace_kernel(dim, mode):
         hit = int(-1)
         hit_t = wp.float64(INFINITY)
         hits = wp.int64(0)
-        place = wp.int64(0)
+        target = wp.int64(0)
         if wp.static(mode == "fill"):
-            place = out_offsets[ray]
+            target = out_offsets[ray]
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
         depth = int(0)
         node = load_int(roots, scene)
@@ -333,15 +323,14 @@ def _trace_kernel(dim, mode):
             if node >= 0:
                 depth = push_slabs(boxes, node, o, inverse, limit, stack, depth)
             else:
-                for g in range(-1 - node, last, 8):
-                    mask = candidates(prims, g, stride, o, d, limit)
-                    if last - g < 8:
-                        mask = mask & ((1 << (last - g)) - 1)
+                for block in range(-1 - node, last):
+                    mask = candidates(cells, block, o, d, limit)
+                    base = wp.int64(block) * wp.int64(wp.static(8 * (dim * dim + 1)))
                     while mask != 0:
-                        j = lowest_bit(mask)
+                        place = base + wp.int64(lowest_bit(mask))
                         mask = mask & (mask - 1)
-                        index = load_int(order, g + j)
-                        t = exact_hit(o, d, vertices, (scene * per_scene + index) * wp.static(corners))
+                        index = load_bits(cells, place + wp.int64(wp.static(8 * dim * dim)))
+                        t = exact_hit(o, d, cells, place)
                         rounded = wp.float32(t)
                         if t >= wp.float64(0.0) and rounded >= t_min and rounded <= t_max:
                             if wp.static(mode == "closest"):
@@ -355,9 +344,9 @@ def _trace_kernel(dim, mode):
                             if wp.static(mode == "count"):
                                 hits = hits + wp.int64(1)
                             if wp.static(mode == "fill"):
-                                out_indices[place] = wp.int64(index)
-                                out_t[place] = t
-                                place = place + wp.int64(1)
+                                out_indices[target] = wp.int64(index)
+                                out_t[target] = t
+                                target = target + wp.int64(1)
             going = int(0)
             while depth > 0 and going == 0:
                 depth = depth - 1
@@ -427,7 +416,7 @@ def _merge_kernel():
 
 
 def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
-    """A ``RayForest`` over ``vertices`` (B F V,), which it keeps."""
+    """A ``RayForest`` over ``vertices`` (B F V,)."""
     kernels = _build_kernels(dim)
     vector = VECTORS[dim]
     total = scenes * per_scene
@@ -440,14 +429,13 @@ def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
     offsets = wp.array([i * per_scene for i in range(scenes + 1)], dtype=wp.int32, device=device)
     frame = morton.frames(centre, offsets, scenes, per_scene, dim, device)
     keys, rows = morton.sort_points(centre, offsets, scenes, frame, dim, device)
-    stride = total + 8
     order = wp.empty(total, dtype=wp.int32, device=device)
     sorted_lower, sorted_upper = vectors(), vectors()
-    prims = wp.zeros(VERTICES[dim] * dim * stride, dtype=wp.float32, device=device)
+    sorted_vertices = wp.empty(total * VERTICES[dim], dtype=vector, device=device)
     launch(
         kernels.gather_primitives,
         total,
-        [vertices, rows, per_scene, lower, upper, stride, order, sorted_lower, sorted_upper, prims],
+        [vertices, rows, per_scene, lower, upper, order, sorted_lower, sorted_upper, sorted_vertices],
         device,
     )
     nodes = build_nodes(
@@ -455,6 +443,8 @@ def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
         sorted_lower,
         sorted_upper,
         order,
+        sorted_vertices,
+        VERTICES[dim],
         offsets,
         scenes,
         dim,
@@ -462,7 +452,7 @@ def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
         leaf_size=LEAF_SIZE,
         by_level=by_level,
     )
-    return RayForest(dim, per_scene, scenes, vertices, prims, order, nodes)
+    return RayForest(dim, nodes)
 
 
 def _arguments(forest, rays_per_scene, t_min, t_max, **outputs):
@@ -477,11 +467,7 @@ def _arguments(forest, rays_per_scene, t_min, t_max, **outputs):
         nodes.children,
         nodes.ends,
         nodes.boxes,
-        forest.prims,
-        forest.stride,
-        forest.order,
-        forest.vertices,
-        forest.per_scene,
+        nodes.cells,
         *(outputs.get(name) for name in names),
     ]
 

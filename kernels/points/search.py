@@ -13,6 +13,7 @@ from kernels import lanes
 from kernels.modules import kernel_module
 from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, once, ready, run_pieces
+from kernels.points.leaves import load_bits
 from kernels.points.native import (
     FLOATS,
     INFINITY,
@@ -115,9 +116,7 @@ def _kernels(dim, size):
         ends: INTS,
         lowest: INTS,
         boxes: FLOATS,
-        coords: FLOATS,
-        stride: int,
-        order: INTS,
+        cells: FLOATS,
         k: int,
         out_indices: wp.array2d(dtype=wp.int64),
         out_distances: wp.array2d(dtype=wp.float32),
@@ -147,14 +146,13 @@ def _kernels(dim, size):
             if node >= 0:
                 depth = push_near(boxes, node, x, limit, stack, depth)
             else:
-                for g in range(-1 - node, last, 8):
-                    mask = near(coords, g, stride, x, limit, found)
-                    if last - g < 8:
-                        mask = mask & ((1 << (last - g)) - 1)
+                for block in range(-1 - node, last):
+                    mask = near(cells, block, x, limit, found)
+                    indices = wp.int64(block) * wp.int64(wp.static(8 * (dim + 1))) + wp.int64(wp.static(8 * dim))
                     while mask != 0:
                         j = lowest_bit(mask)
                         mask = mask & (mask - 1)
-                        key = pack(load_float(found, j), load_int(order, g + j))
+                        key = pack(load_float(found, j), load_bits(cells, indices + wp.int64(j)))
                         if key < limit_key:
                             best = insert(best, key, k)
                             limit_key = wp.min(limit_key, worst(best, k))
@@ -205,7 +203,7 @@ def query_rows(forest, queries, k, indices, distances, *, rows_per_sample, sampl
         return [
             queries, rows, use_rows, in_turn, rows_per_sample, sample_of if sample_of is not None else nothing,
             nodes.roots, nodes.children, nodes.ends, nodes.lowest, nodes.boxes,
-            forest.coords, forest.stride, forest.order, k, indices, distances,
+            nodes.cells, k, indices, distances,
         ]  # fmt: skip
 
     sort = sort and rows is None and total >= _SORT_FROM

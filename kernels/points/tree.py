@@ -18,6 +18,7 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, launch_serial, once
+from kernels.points.leaves import pack_leaves
 from kernels.points.native import FLOATS, INTS
 
 LEAF_SIZE = 40
@@ -32,8 +33,9 @@ SLOTS = wp.types.vector(length=8, dtype=wp.int32)
 class Nodes:
     """The wide tree. A slot ``8 * node + j`` is child j of a node.
 
-    children   (8 W,) a node, or -1 - the first item of a leaf
-    ends       (8 W,) one past the last item of a leaf; an unused slot is a leaf without items
+    children   (8 W,) a node, or -1 - the first block of a leaf
+    ends       (8 W,) one past the last block of a leaf; an unused slot is a leaf without blocks
+    cells      blocks of eight items, see ``leaves``
     lowest     (8 W,) lowest item index below the slot
     boxes      (16 D W,) per node and axis: eight lower and eight upper bounds
     roots      (B,)
@@ -43,6 +45,7 @@ class Nodes:
 
     children: wp.array
     ends: wp.array
+    cells: wp.array
     lowest: wp.array
     boxes: wp.array
     roots: wp.array
@@ -55,7 +58,7 @@ class Forest:
     """Points in Morton order with their tree, for one sample or many.
 
     order      (N,) index, within its sample, of every sorted point
-    coords     (D, N + 8) flattened: sorted coordinates, one axis after the other, with room for a step of eight
+    items      (N,) sorted points
     offsets    (B + 1,) where the samples begin among the sorted points
     """
 
@@ -63,7 +66,7 @@ class Forest:
     count: int
     samples: int
     order: wp.array
-    coords: wp.array
+    items: wp.array
     offsets: wp.array
     frame: morton.Frames
     nodes: Nodes
@@ -71,10 +74,6 @@ class Forest:
     @property
     def device(self):
         return self.order.device
-
-    @property
-    def stride(self):
-        return self.count + 8
 
 
 @wp.func
@@ -144,23 +143,12 @@ def _kernels(dim):
         offsets: INTS,
         samples: int,
         order: INTS,
-        coords: FLOATS,
-        stride: int,
         items: vectors,
     ):
         i = offset + wp.tid()
         r = rows[i]
-        p = points[r]
-        items[i] = p
+        items[i] = points[r]
         order[i] = r - offsets[morton.sample_at(offsets, samples, r)]
-        for c in range(wp.static(dim)):
-            coords[c * stride + i] = p[c]
-
-    @wp.kernel(module=module)
-    def pad_points(offset: int, coords: FLOATS, count: int, stride: int):
-        i = offset + wp.tid()
-        for c in range(wp.static(dim)):
-            coords[c * stride + count + i] = wp.float32(0.0)
 
     @wp.kernel(module=module)
     def seed_roots(offset: int, offsets: INTS, starts: INTS, ends: INTS, owner: INTS):
@@ -449,9 +437,23 @@ def _join(kernels, binary, item_lower, item_upper, item_index, vector, device, b
 
 
 def build_nodes(
-    keys, item_lower, item_upper, item_index, offsets, samples, dim, device, *, leaf_size=LEAF_SIZE, by_level=None
+    keys,
+    item_lower,
+    item_upper,
+    item_index,
+    contents,
+    corners,
+    offsets,
+    samples,
+    dim,
+    device,
+    *,
+    leaf_size=LEAF_SIZE,
+    by_level=None,
 ):
     """The wide tree over sorted items with boxes ``item_lower`` to ``item_upper`` and indices ``item_index``.
+
+    ``contents`` holds the ``corners`` vectors that each item is made of, for the leaves' blocks.
 
     ``by_level`` chooses how: None is a sequential program on a CPU and level by level elsewhere.
     """
@@ -490,9 +492,11 @@ def build_nodes(
     else:
         launch_serial(kernels.collapse_all, [samples, *tree, roots, *wide], device)
         used = int(count.numpy()[0])
+    child, end_of = child[: 8 * used], end_of[: 8 * used]
     return Nodes(
-        children=child[: 8 * used],
-        ends=end_of[: 8 * used],
+        cells=pack_leaves(child, end_of, contents, corners, item_index, dim, device),
+        children=child,
+        ends=end_of,
         lowest=lowest_of[: 8 * used],
         boxes=boxes[: 16 * dim * used],
         roots=roots,
@@ -502,18 +506,15 @@ def build_nodes(
 
 
 def sort_into_arrays(points, offsets, samples, largest, dim, device):
-    """Sort the points of every sample: ``(keys, items, forest without nodes)``."""
+    """Sort the points of every sample: ``(keys, forest without nodes)``."""
     total = points.shape[0]
     frame = morton.frames(points, offsets, samples, largest, dim, device)
     keys, rows = morton.sort_points(points, offsets, samples, frame, dim, device)
-    stride = total + 8
     kernels = _kernels(dim)
     order = wp.empty(total, dtype=wp.int32, device=device)
-    coords = wp.empty(dim * stride, dtype=wp.float32, device=device)
     items = wp.empty(total, dtype=VECTORS[dim], device=device)
-    launch(kernels.gather_points, total, [points, rows, offsets, samples, order, coords, stride, items], device)
-    launch(kernels.pad_points, 8, [coords, total, stride], device)
-    return keys, items, Forest(dim, total, samples, order, coords, offsets, frame, None)
+    launch(kernels.gather_points, total, [points, rows, offsets, samples, order, items], device)
+    return keys, Forest(dim, total, samples, order, items, offsets, frame, None)
 
 
 def build_forest(points, offsets, samples, largest, dim, device, *, leaf_size=LEAF_SIZE, by_level=None):
@@ -522,9 +523,21 @@ def build_forest(points, offsets, samples, largest, dim, device, *, leaf_size=LE
     ``offsets`` (B + 1,) int32 says where the samples begin among ``points``, ``largest`` how many points the largest
     one has.
     """
-    keys, items, forest = sort_into_arrays(points, offsets, samples, largest, dim, device)
+    keys, forest = sort_into_arrays(points, offsets, samples, largest, dim, device)
+    items = forest.items
     nodes = build_nodes(
-        keys, items, items, forest.order, offsets, samples, dim, device, leaf_size=leaf_size, by_level=by_level
+        keys,
+        items,
+        items,
+        forest.order,
+        items,
+        1,
+        offsets,
+        samples,
+        dim,
+        device,
+        leaf_size=leaf_size,
+        by_level=by_level,
     )
     return replace(forest, nodes=nodes)
 

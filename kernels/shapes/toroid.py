@@ -1,7 +1,7 @@
 """A conic in the y-z plane turned about an axis along y at the distance 1 / cx from the vertex.
 
-With s(y) the conic's sag, (1 - cx z)^2 = (1 - cx s)^2 - cx^2 x^2, solved for z without dividing by cx, so that a cylinder
-(cx = 0) is no special case. Numbers: cx, cy, ky.
+With s(y) the conic's sag, (1 - cx z)^2 = (1 - cx s)^2 - cx^2 x^2, solved for z without dividing by cx, so that a
+cylinder (cx = 0) is no special case. Numbers: cx, cy, ky.
 """
 
 import warp as wp

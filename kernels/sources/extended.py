@@ -1,7 +1,7 @@
 """A disk or rectangle that shines evenly from its area, Lambertian or evenly into a cone about +z.
 
-Shape numbers: width, height (of a rectangle), radius (of a disk, else negative), 1 - cos(half angle) (of a cone; negative
-for a Lambertian source).
+Shape numbers: width, height (of a rectangle), radius (of a disk, else negative), 1 - cos(half angle) (of a cone;
+negative for a Lambertian source).
 """
 
 import warp as wp

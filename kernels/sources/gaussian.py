@@ -1,7 +1,7 @@
 """A Gaussian beam along +z, cut at an aperture. Shape numbers: aperture radius R, sigma.
 
-Radii beyond R are redrawn. At fixed random numbers that loop has the wrong derivative, since a ray may need another number
-of draws; so the derivative is the implicit one of the truncated Rayleigh distribution
+Radii beyond R are redrawn. At fixed random numbers that loop has the wrong derivative, since a ray may need another
+number of draws; so the derivative is the implicit one of the truncated Rayleigh distribution
 
     G(r) = (1 - exp(-r^2 / 2 sigma^2)) / (1 - exp(-R^2 / 2 sigma^2)) = const
     dr/dsigma = (r - h) / sigma,  dr/dR = h / R,  h = G R^2 E / (r e),
@@ -21,7 +21,7 @@ ATTEMPTS = 32
 
 def build(precision):
     b = bundle(precision)
-    real, sqrt, sin_turn, cos_turn, detach = b.real, b.sqrt, b.sin_turn, b.cos_turn, b.detach
+    real, sin_turn, cos_turn, detach = b.real, b.sin_turn, b.cos_turn, b.detach
     uniform = uniform_of(precision)
 
     @wp.func

@@ -167,13 +167,15 @@ class Adjoint:
             "aux": self._aux, "numbers": t.numbers, "rows": t.rows, "index": t.index, "extinction": t.extinction,
             "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
             "acc": self._acc, "given": self._given,
-            "angular": t.angular, "angle_cell": self._angle_cell, "lines": t.num_lines, "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
+            "angular": t.angular, "angle_cell": self._angle_cell, "lines": t.num_lines,
+"fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
         }  # fmt: skip
         reading = {
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,
-            "planes": t.planes, "sigmas": t.detector_sigmas, "weights": self._loss.maps, "total_weights": self._loss.totals,
+            "planes": t.planes, "sigmas": t.detector_sigmas,
+            "weights": self._loss.maps, "total_weights": self._loss.totals,
             "value": self._value, "n": self._capacity,
         }  # fmt: skip
         launches = {

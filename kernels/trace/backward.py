@@ -20,7 +20,7 @@ def readout_kernel(precision):
     flux. Launched as an adjoint, it turns them into gradients of the ray's state and of the detector's numbers.
     """
     b = bundle(precision)
-    real, array = b.real, b.array
+    array = b.array
     read = splat(precision).read
     pixel, has_pixel = pixel_of(precision)
 
@@ -98,8 +98,8 @@ def scale_kernel(precision):
 def reduce_kernel(precision):
     """Sum the per-ray gradients of scene numbers into the scene's tables.
 
-    One thread works through a stretch of rays. On a CPU there is one stretch, so the order of the sum, and with it every
-    bit, is fixed.
+    One thread works through a stretch of rays. On a CPU there is one stretch, so the order of the sum, and with it
+    every bit, is fixed.
     """
     b = bundle(precision)
     array = b.array

@@ -34,7 +34,7 @@ def count_up(a: INT, j: int, v: wp.int32) -> wp.int32: ...
 def book_kernel(precision):
     """Ledger, per-row books and the counters that steer the loop."""
     b = bundle(precision)
-    real, array, ld, ld_fixed = b.real, b.array, b.ld, b.ld_fixed
+    real, array, ld = b.real, b.array, b.ld
 
     @wp.func
     def quanta(value: real, scale: wp.float64, ledger: LONG):
@@ -103,7 +103,7 @@ def book_kernel(precision):
 def deposit_kernel(precision):
     """Add this bounce's detector hits to the maps."""
     b = bundle(precision)
-    real, array, ld, ld_fixed = b.real, b.array, b.ld, b.ld_fixed
+    array, ld = b.array, b.ld
     spread = splat(precision).spread
     pixel, has_pixel = pixel_of(precision)
 

@@ -1,4 +1,6 @@
-"""A kernel launch recorded once and replayed often: a fifth of the cost of ``wp.launch``, and never on a user's tape."""
+"""A kernel launch recorded once and replayed often: a fifth of the cost of ``wp.launch``, and never on a user's
+tape.
+"""
 
 import warp as wp
 

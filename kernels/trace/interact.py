@@ -1,8 +1,8 @@
 """What happens at the surface that a ray hits: the one place where the physics of a bounce stands.
 
 The same source is compiled twice, without adjoints for tracing and with them for the backward pass. It is free of
-branches, so that both are vectorised: every outcome is computed and one is selected. A ray that hits nothing, or is dead,
-runs through with harmless numbers and is written back unchanged.
+branches, so that both are vectorised: every outcome is computed and one is selected. A ray that hits nothing, or is
+dead, runs through with harmless numbers and is written back unchanged.
 """
 
 import functools
@@ -35,9 +35,12 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
     implicit = quadric(precision).implicit
     fresnel = optics(precision).fresnel
     uniform = uniform_of(precision)
-    name = f"kernels.trace.{precision}" + (".interact_sag" if sags else "") + (
-        ".interact_angle" if angles else ""
-    ) + (".adjoint" if backward else "")
+    name = (
+        f"kernels.trace.{precision}"
+        + (".interact_sag" if sags else "")
+        + (".interact_angle" if angles else "")
+        + (".adjoint" if backward else "")
+    )
     module = kernel_module(name, backward=backward)
 
     @wp.kernel(module=module, enable_backward=backward)

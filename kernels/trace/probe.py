@@ -167,9 +167,8 @@ def lobe_kernel():
     ):  # fmt: skip
         i = wp.tid()
         is_behind = int(0)
-        if behind_share > real(0.0):
-            if uniform(pcg32(ids[i], init, wp.static(lobe_key), jumps_a[i], jumps_c[i])) < behind_share:
-                is_behind = int(1)
+        if uniform(pcg32(ids[i], init, wp.static(lobe_key), jumps_a[i], jumps_c[i])) < behind_share:
+            is_behind = int(1)
         u1 = uniform(pcg32(ids[i], init, wp.static(u1_key), jumps_a[i], jumps_c[i]))
         u2 = uniform(pcg32(ids[i], init, wp.static(u2_key), jumps_a[i], jumps_c[i]))
         d, w = lobe(code, u1, u2, is_behind, incident[i], normals[i], share, table, 0)

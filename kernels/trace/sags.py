@@ -1,8 +1,8 @@
 """Surfaces given by a sag: where a ray meets them, and the distance and normal there with their derivatives.
 
 The search marches along the ray through the box of the surface, brackets the first change of sign of z - sag and closes
-in on it. `locate_sag` then takes the detached root, makes one Newton step on F = z - sag, and writes distance and normal for
-the interaction, which knows nothing of the shape.
+in on it. `locate_sag` then takes the detached root, makes one Newton step on F = z - sag, and writes distance and
+normal for the interaction, which knows nothing of the shape.
 """
 
 import functools
@@ -199,12 +199,8 @@ def locate_sag_kernel(precision, backward=False):
             k = int(n)
             block = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.SAG_BLOCK))
             numbers = block + wp.static(NUM_FRAME)
-            p = vec3(
-                floats[wp.static(at.X) * k + i], floats[wp.static(at.Y) * k + i], floats[wp.static(at.Z) * k + i]
-            )
-            u = vec3(
-                floats[wp.static(at.L) * k + i], floats[wp.static(at.M) * k + i], floats[wp.static(at.N) * k + i]
-            )
+            p = vec3(floats[wp.static(at.X) * k + i], floats[wp.static(at.Y) * k + i], floats[wp.static(at.Z) * k + i])
+            u = vec3(floats[wp.static(at.L) * k + i], floats[wp.static(at.M) * k + i], floats[wp.static(at.N) * k + i])
             t0 = ld_fixed(distance, i)
             q = to_local(p + t0 * u - origin(sag_numbers, block), sag_numbers, block)
             d = to_local(u, sag_numbers, block)

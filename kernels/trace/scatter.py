@@ -111,9 +111,8 @@ def scatter_kernel(precision, backward=False):
             kept = flux
             if uniform(pcg32(id, init, wp.static(_BRANCH), jump_a, jump_c)) < p:
                 behind = int(0)
-                if back > real(0.0):
-                    if uniform(pcg32(id, init, wp.static(_LOBE), jump_a, jump_c)) < back:
-                        behind = int(1)
+                if uniform(pcg32(id, init, wp.static(_LOBE), jump_a, jump_c)) < back:
+                    behind = int(1)
                 u1 = uniform(pcg32(id, init, wp.static(_U1), jump_a, jump_c))
                 u2 = uniform(pcg32(id, init, wp.static(_U2), jump_a, jump_c))
                 direction, weight = lobe(

@@ -26,8 +26,8 @@ class SourceRun:
 class Run:
     """What stays constant over a trace.
 
-    ``scale`` is the number of quanta in a watt; ``faint`` the flux below which roulette begins (W); ``exact`` says that the
-    branch probability is the reflectance itself; ``eps`` is the least distance to another surface (mm).
+    ``scale`` is the number of quanta in a watt; ``faint`` the flux below which roulette begins (W); ``exact`` says that
+    the branch probability is the reflectance itself; ``eps`` is the least distance to another surface (mm).
     """
 
     seed: int

@@ -26,9 +26,10 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = range(len(sources.ROWS))
     return [
-        *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision), deposit_kernel(precision),
-        roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision), uncompact_kernel(precision),
-        scale_kernel(precision), reduce_kernel(precision), *(emit_kernel(precision, kind) for kind in kinds),
+        *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision),
+        deposit_kernel(precision), roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision),
+        uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision), *(emit_kernel(precision, kind)
+        for kind in kinds),
     ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The forward wavefront: a lane works through batches of ray ids and keeps sums, never rays.
 
-A lane owns all that it writes. Its sums are integers, so lanes, batches and devices may share out the rays as they like.
+A lane owns all that it writes. Its sums are integers, so lanes, batches and devices may share out the rays as they
+like.
 """
 
 from dataclasses import dataclass

@@ -16,6 +16,7 @@ from ..coordinates import lower_frames
 from ..numbers import stack, to_float
 from ..sources import CollimatedSource, ExtendedSource, PointSource
 
+
 def _versine(half_angle_deg: Any) -> Any:
     """1 - cos of an angle in degrees, without cancellation: 2 sin(a / 2)^2."""
     if isinstance(half_angle_deg, torch.Tensor):

@@ -59,8 +59,8 @@ class SceneIR:
         detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.
         wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
-        map_sizes: (detectors,), cells of each map. flux_in: total flux, W. eps: least distance to a surface that the ray does not start on, mm, by precision.
-        surface_names, detector_names: in order of registration.
+        map_sizes: (detectors,), cells of each map. flux_in: total flux, W. eps: least distance to a surface that the
+        ray does not start on, mm, by precision. surface_names, detector_names: in order of registration.
     """
 
     tensors: SceneTensors

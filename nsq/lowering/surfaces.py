@@ -1,7 +1,7 @@
 """Surfaces and detectors as rows: where they lie, where they end, and a tree of boxes where there are many.
 
-An analytic shape is one row; a mesh is a row for each triangle, as a plane through it. Rows come in order of registration,
-surfaces before detectors, and `Rows.owner` says whose row it is.
+An analytic shape is one row; a mesh is a row for each triangle, as a plane through it. Rows come in order of
+registration, surfaces before detectors, and `Rows.owner` says whose row it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .sags import is_sag, lower_sags
 
 # from this many bounded analytic rows on, a tree is quicker than trying them one after another
 TREE_FROM = 24
-# Boxes in the tree grow by this share of the scene's coordinates: some float32 roundings of where a ray starts and ends.
+# Boxes in the tree grow by this share of the scene's coordinates: some float32 roundings of where a ray starts and
+# ends.
 _GROWTH = 4e-6
 
 
@@ -46,7 +47,8 @@ class Rows:
         triangles: (T, 9) array of vertices, world mm; triangle_of_row: (rows,), -1 for analytic shapes.
         linear_rows: rows that are searched one after another; tree_rows: those in the tree, with their boxes
             (n, 3) lower and upper corners.
-        sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers, attached,
+        sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers,
+        attached,
             and limits.
         size: a length that the scene's smallest sensible distance scales with, mm.
     """
@@ -253,4 +255,3 @@ def warn_of_limits(items: list[Any]) -> None:
                     " (visibility) is not differentiated",
                     stacklevel=2,
                 )
-
