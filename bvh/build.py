@@ -131,11 +131,10 @@ def build_bvh_ragged(points, batch_offsets, *, allow_empty=False):
 
 def points_in_order(forest):
     """The points of a build, (total, D), in the order they were given: a snapshot, whatever became of the tensor."""
-    coords = unwrap(forest.coords).reshape(forest.dim, forest.stride)[:, : forest.count]
     rows = unwrap(forest.order).long()
     if forest.samples > 1:
         offsets = unwrap(forest.offsets).long()
         rows = rows + torch.repeat_interleave(offsets[:-1], offsets[1:] - offsets[:-1])
-    points = torch.empty((forest.count, forest.dim), dtype=torch.float32, device=coords.device)
-    points[rows] = coords.T
+    points = torch.empty((forest.count, forest.dim), dtype=torch.float32, device=rows.device)
+    points[rows] = unwrap(forest.items)
     return points

@@ -26,7 +26,8 @@ def store_bits(a: FLOATS, i: wp.int64, value: int): ...
 
 @once
 def _kernels(dim):
-    vectors = wp.array(dtype=VECTORS[dim])
+    vector = VECTORS[dim]
+    vectors = wp.array(dtype=vector)
     module = kernel_module(f"kernels.points.leaves_{dim}d")
 
     @wp.kernel(module=module)
@@ -57,7 +58,7 @@ def _kernels(dim):
             for i in range(8 * blocks):
                 base = wp.int64(first + i // 8) * size + wp.int64(i % 8)
                 for v in range(corners):
-                    x = VECTORS[dim](_NAN)
+                    x = vector(_NAN)
                     if i < count:
                         x = items[(start + i) * corners + v]
                     for c in range(wp.static(dim)):

@@ -12,7 +12,7 @@ import warp as wp
 import bvh
 from bvh import warp as door
 from kernels import lanes
-from kernels.points import blend, farthest, mls, morton, rays, search, tree
+from kernels.points import blend, farthest, leaves, mls, morton, rays, search, tree
 from tests.bvh.clouds import CLOUDS, brute_knn, clustered, generator, uniform
 
 
@@ -21,6 +21,7 @@ def modules():
     for dim in (2, 3):
         yield morton._kernels(dim).point_codes.module
         yield tree._kernels(dim).split_all.module
+        yield leaves._kernels(dim).pack.module
         for size in (*search.SIZES, 0):
             yield search._kernels(dim, size).query.module
         yield farthest._kernels(dim).select.module
