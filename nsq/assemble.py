@@ -13,7 +13,7 @@ from kernels.trace import layout as at
 from . import engine
 from .detectors import FarFieldDetector, IrradianceDetector, RayDatabaseDetector, SpectralDetector
 from .lowering.ir import SceneIR
-from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult
+from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult, SurfaceBooks
 
 if TYPE_CHECKING:
     from .scene import NSQScene
@@ -51,7 +51,27 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         total_flux_escaped=flux[at.ESCAPE_FLUX],
         total_flux_lost=flux[at.DEPTH_FLUX] + flux[at.ROULETTE_FLUX],
         trace_time_sec=time.perf_counter() - started,
+        surfaces=_surface_books(scene, ir, outcome),
     )
+
+
+def _surface_books(scene: NSQScene, ir: SceneIR, outcome: engine.Outcome) -> dict[str, SurfaceBooks]:
+    """Hits and fluxes of every surface by name; a nameless one is called after its place."""
+    books = {}
+    for place, (name, surface) in enumerate(zip(ir.surface_names, scene.surfaces, strict=True)):
+        loss = float(outcome.loss[place])
+        absorbs = surface.kind == "absorb"
+        books[name or f"component_{place}"] = SurfaceBooks(
+            num_hits=int(outcome.hits[place]),
+            incident_flux=float(outcome.incident[place]),
+            absorbed_flux=loss if absorbs else 0.0,
+            coating_flux=0.0 if absorbs else loss,
+        )
+    return books
+
+
+# columns of a ray's state, in order
+_STATE_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "path_length")
 
 
 class _Readings:
@@ -69,7 +89,7 @@ class _Readings:
             rows = rows[:0]
         elif detector.max_rays:
             rows = rows[-detector.max_rays :]
-        floats = dict(zip(("x", "y", "z", "L", "M", "N", "flux"), self._states[:7, rows].unbind(0), strict=True))
+        floats = dict(zip(_STATE_COLUMNS, self._states[:, rows].unbind(0), strict=True))
         lines = torch.as_tensor(self._ir.wavelengths, device=device)
         line = torch.as_tensor(outcome.lines)[rows].long().to(device)
         return {**floats, "wavelength": lines[line], "ray_id": torch.as_tensor(outcome.ids)[rows].to(device)}

@@ -2,8 +2,8 @@
 
 Whole numbers of p are pixel centres. "hard" takes the pixel that holds the point, "bilinear" the four centres about it,
 "gaussian" the (2 r + 1)^2 pixels about floor(p) with r = max(1, ceil(3 sigma)) and weights
-exp(-(distance / sigma)^2 / 2), normalised over that window. Indices are clipped into the array, or in x go round where the pixels close (an azimuth),
-so no flux is lost.
+exp(-(distance / sigma)^2 / 2), normalised over that window. Indices are clipped into the array, or in x go round where
+the pixels close (an azimuth), so no flux is lost.
 
 The backward pass needs the flux-weighted reading sum_k w_k G_k of a map G, and its slope along p; both come from the
 closed forms below, since a loop over pixels must not be differentiated by Warp.

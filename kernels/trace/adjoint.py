@@ -168,7 +168,7 @@ class Adjoint:
             "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
             "acc": self._acc, "given": self._given,
             "angular": t.angular, "angle_cell": self._angle_cell, "lines": t.num_lines,
-"fresnel_policy": int(run.exact), "p_low": real(run.p_low),
+            "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
         }  # fmt: skip

@@ -3,7 +3,7 @@
 from .farfield import FarFieldPattern
 from .irradiance import IrradianceMap
 from .rays import RayDatabase
-from .simulation import SimulationResult
+from .simulation import SimulationResult, SurfaceBooks
 from .spectral import SpectralResult
 
-__all__ = ["FarFieldPattern", "IrradianceMap", "RayDatabase", "SimulationResult", "SpectralResult"]
+__all__ = ["FarFieldPattern", "IrradianceMap", "RayDatabase", "SimulationResult", "SpectralResult", "SurfaceBooks"]

@@ -12,7 +12,7 @@ import torch
 from ..numbers import to_float
 from .common import as_numpy, axes, label, load_npz, save_npz
 
-_RAY_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "wavelength", "ray_id")
+_RAY_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "path_length", "wavelength", "ray_id")
 
 
 class RayDatabase:
@@ -22,7 +22,8 @@ class RayDatabase:
         name: the detector's name.
         x, y, z: (n,) float64 tensors, where each ray met the detector, mm.
         L, M, N: (n,) float64 tensors, its direction cosines on arrival.
-        flux: (n,) float64 tensor, W. wavelength: (n,) float64 tensor, µm.
+        flux: (n,) float64 tensor, W. path_length: (n,) float64 tensor, geometric length of the
+            ray's way from its source, mm. wavelength: (n,) float64 tensor, µm.
         ray_id: (n,) int64 tensor.
         num_rays_hit: rays read, which may be more than were kept; n if None.
         total_flux: flux of all rays read, 0-d tensor, W; that of the rays kept if None.
@@ -41,19 +42,21 @@ class RayDatabase:
         M: torch.Tensor,
         N: torch.Tensor,
         flux: torch.Tensor,
+        path_length: torch.Tensor,
         wavelength: torch.Tensor,
         ray_id: torch.Tensor,
         num_rays_hit: int | None = None,
         total_flux: torch.Tensor | None = None,
     ) -> None:
-        columns = dict(zip(_RAY_COLUMNS, (x, y, z, L, M, N, flux, wavelength, ray_id), strict=True))
+        columns = dict(zip(_RAY_COLUMNS, (x, y, z, L, M, N, flux, path_length, wavelength, ray_id), strict=True))
         for column, values in columns.items():
             if values.shape != ray_id.shape or values.dim() != 1:
                 raise ValueError(f"{column} got shape {tuple(values.shape)}; it takes {tuple(ray_id.shape[:1])}")
         self.name = name
         self.x, self.y, self.z = x, y, z
         self.L, self.M, self.N = L, M, N
-        self.flux, self.wavelength, self.ray_id = flux, wavelength, ray_id
+        self.flux, self.path_length = flux, path_length
+        self.wavelength, self.ray_id = wavelength, ray_id
         self.num_rays_hit = self.num_rays if num_rays_hit is None else int(num_rays_hit)
         self.total_flux = flux.sum() if total_flux is None else total_flux
 

@@ -8,6 +8,21 @@ from typing import Any
 from ..numbers import to_float
 
 
+@dataclass(frozen=True)
+class SurfaceBooks:
+    """What happened at one surface; fluxes in W.
+
+    Attributes:
+        num_hits: rays that met it. incident_flux: what they carried there.
+        absorbed_flux: what it took as an absorber; coating_flux: what was lost in a mirror, a coating or a scatter lobe.
+    """
+
+    num_hits: int
+    incident_flux: float
+    absorbed_flux: float
+    coating_flux: float
+
+
 @dataclass(repr=False)
 class SimulationResult:
     """The outcome of a trace. Plain Python numbers, but for the results of the detectors; fluxes in W.
@@ -24,6 +39,7 @@ class SimulationResult:
         total_flux_lost: given up at ``max_depth`` and in roulette.
         trace_time_sec: wall-clock time.
         ray_paths: None.
+        surfaces: `SurfaceBooks` of every surface, by name.
     """
 
     detectors: dict[str, Any] = field(default_factory=dict)
@@ -42,6 +58,7 @@ class SimulationResult:
     total_flux_lost: float = 0.0
     trace_time_sec: float = 0.0
     ray_paths: None = None
+    surfaces: dict[str, SurfaceBooks] = field(default_factory=dict)
 
     @property
     def flux_conservation_error(self) -> float:

@@ -164,7 +164,7 @@ def test_candela_of_a_far_field():
 
 
 def test_lumens_of_single_rays():
-    column = {name: torch.zeros(3, dtype=torch.float64) for name in "xyzLMN"}
+    column = {name: torch.zeros(3, dtype=torch.float64) for name in (*"xyzLMN", "path_length")}
     rays = nsq.RayDatabase(
         name="R",
         **column,

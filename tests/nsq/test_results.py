@@ -26,7 +26,7 @@ def make_map(data=None, **changes):
 
 def make_rays(n=5, **changes):
     rng = np.random.default_rng(2)
-    columns = {c: torch.tensor(rng.normal(size=n)) for c in ("x", "y", "z", "L", "M", "N", "flux")}
+    columns = {c: torch.tensor(rng.normal(size=n)) for c in ("x", "y", "z", "L", "M", "N", "flux", "path_length")}
     columns["wavelength"] = torch.tensor(rng.choice([0.4861, 0.5876, 0.6563], n))
     return nsq.RayDatabase(name="R", ray_id=torch.arange(n), **{**columns, **changes})
 
@@ -92,7 +92,8 @@ def test_a_ray_table_adds_up():
     # of many rays the last few may be kept
     few = make_rays(3, num_rays_hit=10, total_flux=torch.tensor(20.0))
     assert (few.num_rays, few.num_rays_hit, few.total_flux_float) == (3, 10, 20.0)
-    assert set(few.to_numpy()) == {"x", "y", "z", "L", "M", "N", "flux", "wavelength", "ray_id"}
+    columns = {"x", "y", "z", "L", "M", "N", "flux", "path_length", "wavelength", "ray_id"}
+    assert set(few.to_numpy()) == columns
     with pytest.raises(ValueError, match=r"^x got shape \(2,\); it takes \(3,\)"):
         make_rays(3, x=torch.ones(2))
 
