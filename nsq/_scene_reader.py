@@ -21,12 +21,14 @@ from ._schema import (
     arguments_of,
     class_named,
 )
+from .bsdfs import TabulatedBSDF
 from .coatings import SimpleCoating
 from .configs import InteractionType
 from .coordinates import CoordinateSystem
 from .materials import VACUUM, IdealMaterial, Material, NSQMaterial
 from .sampling import SamplingPolicy
 from .spectrum import Spectrum
+from .thinfilm import ThinFilmCoating
 
 if TYPE_CHECKING:
     from .scene import NSQScene
@@ -88,8 +90,23 @@ class _Reader:
             _keys(entry, where, ("type", "transmittance", "reflectance"), ("id",))
             shares = {name: _number(entry[name], f"{where}.{name}") for name in ("transmittance", "reflectance")}
             return _made(where, lambda: SimpleCoating(**shares))
+        if kind == "ThinFilmCoating":
+            return self._thin_films(entry, where)
+        if kind == "TabulatedBSDF":
+            return _measured_lobe(entry, where)
         cls = class_named(kind, VALUES, where)
         return self.build(cls, entry, where, ("type",), {})
+
+    def _thin_films(self, entry: dict[str, Any], where: str) -> ThinFilmCoating:
+        _keys(entry, where, ("type", "layers"), ("id",))
+        if not isinstance(entry["layers"], list):
+            raise Broken(f"{where}.layers", f"got {type(entry['layers']).__name__}; it takes a list")
+        layers = []
+        for i, layer in enumerate(entry["layers"]):
+            at = f"{where}.layers[{i}]"
+            _keys(layer, at, ("material", "thickness"), ())
+            layers.append((self.value(layer["material"], at), _number(layer["thickness"], f"{at}.thickness")))
+        return _made(where, lambda: ThinFilmCoating(layers))
 
     def _medium(self, entry: dict[str, Any], where: str) -> Any:
         medium = entry.get("medium")
@@ -138,6 +155,28 @@ class _Reader:
         label = _text(entry.get("label", entry["name"]), f"{where}.name")
         obj = self.build(cls, entry, where, ("type", "name", "cs"), {"cs": cs, "name": label})
         _made(f"{where}.name", lambda: registry.add(entry["name"], obj))
+
+
+def _measured_lobe(entry: dict[str, Any], where: str) -> TabulatedBSDF:
+    """The lobe with the numbers of the entry; the file that they came from is not looked at."""
+    grid = ("theta_i", "theta_s", "values")
+    _keys(entry, where, ("type", "path", "sampler", "transmissive_fraction", *grid), ("id",))
+    try:
+        theta_i, theta_s, values = (np.asarray(entry[name], dtype=np.float64) for name in grid)
+    except (TypeError, ValueError, OverflowError):
+        raise Broken(where, "theta_i, theta_s and values take lists of numbers") from None
+    for name, angles in (("theta_i", theta_i), ("theta_s", theta_s)):
+        rising = angles.ndim == 1 and len(angles) >= 2 and bool(np.all(np.diff(angles) > 0.0))
+        if not rising or not (angles[0] >= 0.0 and angles[-1] <= 90.0):
+            raise Broken(f"{where}.{name}", "takes at least two angles that rise from 0 to 90 degrees")
+    if values.shape != (len(theta_i), len(theta_s)) or not np.all((values >= 0.0) & np.isfinite(values)):
+        raise Broken(f"{where}.values", f"takes {len(theta_i)} lists of {len(theta_s)} finite numbers >= 0")
+    lobe = TabulatedBSDF.__new__(TabulatedBSDF)
+    lobe.path, lobe.sampler = _text(entry["path"], f"{where}.path"), entry["sampler"]
+    lobe.transmissive_fraction = _number(entry["transmissive_fraction"], f"{where}.transmissive_fraction")
+    lobe.theta_i, lobe.theta_s, lobe.values = theta_i, theta_s, values
+    _made(where, lobe.validate)
+    return lobe
 
 
 def _interaction(value: str, where: str) -> InteractionType:

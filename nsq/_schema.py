@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from dataclasses import fields
 from typing import Any
 
@@ -32,7 +33,8 @@ GEOMETRIES = {
         "AnnularPlaneGeometry",
     )
 }
-VALUES = {"SurfaceConfig": "configs", **GEOMETRIES}
+BSDFS = {name: "bsdfs" for name in ("SpecularBRDF", "LambertianBSDF", "HarveyShackBSDF", "ABgBSDF", "GaussianBSDF")}
+VALUES = {"SurfaceConfig": "configs", **GEOMETRIES, **BSDFS}
 COMPONENTS = {kind.__name__: (kind, config) for config, kind in COMPOUNDS.items()}
 
 
@@ -53,6 +55,10 @@ def class_named(name: Any, table: dict[str, str], where: str) -> type:
 
 def arguments_of(kind: type) -> tuple[str, ...]:
     """The constructor's arguments that a file holds, in order."""
-    if kind.__name__ == "ParaboloidGeometry":
-        return ("radius", "aperture_radius")
-    return tuple(f.name for f in fields(kind) if f.init and f.name not in ("cs", "name"))
+    if "__dataclass_fields__" in vars(kind):
+        names = tuple(f.name for f in fields(kind) if f.init)
+    elif kind.__init__ is object.__init__:
+        names = ()
+    else:
+        names = tuple(inspect.signature(kind).parameters)
+    return tuple(name for name in names if name not in ("cs", "name"))

@@ -38,6 +38,7 @@ from ._schema import (
     arguments_of,
     class_named,
 )
+from .bsdfs import TabulatedBSDF
 from .coatings import SimpleCoating
 from .compounds import CompoundComponent, EdgeGeometry, RimGeometry
 from .configs import InteractionType
@@ -45,6 +46,7 @@ from .coordinates import CoordinateSystem
 from .materials import IdealMaterial, Material, NSQMaterial, as_material
 from .numbers import is_tensor_number, to_float
 from .spectrum import Spectrum
+from .thinfilm import ThinFilmCoating
 
 if TYPE_CHECKING:
     from .scene import NSQScene
@@ -101,13 +103,16 @@ class _Writer:
             if page and as_material(page, where) is value:  # the one medium that everybody gets who asks by name
                 return page
             return self._shared(value, lambda: self._medium(value, where))
-        if type(value) is SimpleCoating:
+        if type(value) in (SimpleCoating, ThinFilmCoating):
             return self._shared(value, lambda: self._coating(value, where))
-        if type(value).__name__ in VALUES and type(value) is class_named(type(value).__name__, VALUES, where):
-            return {"type": type(value).__name__, **self.arguments(value, where)}
+        if type(value) is TabulatedBSDF:
+            return self._shared(value, lambda: _table(value))
+        kind = type(value).__name__
+        if kind in VALUES and type(value) is class_named(kind, VALUES, where):
+            return self._shared(value, lambda: {"type": kind, **self.arguments(value, where)})
         raise TypeError(
             f"Cannot serialize {where}: it got {type(value).__name__};"
-            " it takes numbers, names, catalogue and constant media, and coatings of numbers"
+            " it takes numbers, names, catalogue and constant media, coatings of numbers, and lobes"
         )
 
     def arguments(self, obj: Any, where: str) -> dict[str, Any]:
@@ -132,7 +137,13 @@ class _Writer:
             " it takes vacuum, NSQMaterial.from_glass or NSQMaterial.constant"
         )
 
-    def _coating(self, coating: SimpleCoating, where: str) -> dict[str, Any]:
+    def _coating(self, coating: Any, where: str) -> dict[str, Any]:
+        if isinstance(coating, ThinFilmCoating):
+            layers = [
+                {"material": self.value(m, f"{where}.layers[{i}].material"), "thickness": to_float(t)}
+                for i, (m, t) in enumerate(coating.layers)
+            ]
+            return {"type": "ThinFilmCoating", "layers": layers}
         shares = {name: getattr(coating, name) for name in ("transmittance", "reflectance")}
         return {"type": "SimpleCoating", **{name: self.value(v, f"{where}.{name}") for name, v in shares.items()}}
 
@@ -162,6 +173,13 @@ def _is_array(value: Any, dims: int) -> bool:
     if isinstance(value, torch.Tensor):
         return value.dim() == dims and value.is_floating_point()
     return isinstance(value, np.ndarray) and value.ndim == dims and value.dtype.kind in "iuf"
+
+
+def _table(lobe: TabulatedBSDF) -> dict[str, Any]:
+    """A measured lobe with its numbers, so that the scene does not depend on the file they came from."""
+    entry = {"type": "TabulatedBSDF", "path": os.fspath(lobe.path), "sampler": lobe.sampler}
+    entry["transmissive_fraction"] = to_float(lobe.transmissive_fraction)
+    return entry | {name: getattr(lobe, name).tolist() for name in ("theta_i", "theta_s", "values")}
 
 
 def _spectrum(spectrum: Spectrum) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 A set of surfaces is taken as closed when every point of every rim lies on another rim, and when rays from a point
 inside leave through an odd number of surfaces, whatever their direction. A rim is where a surface ends: the circle at
-an aperture, the two ends of a frustum, the border of a rectangle. A whole sphere has none.
+an aperture, the two ends of a frustum, the border of a rectangle. A whole sphere has none, and a mesh has none where
+every edge belongs to two triangles, as it must. Boundaries with meshes, aspheres or toroids are judged by their rims
+and edges alone.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from .geometries import (
     PlaneGeometry,
     SphereGeometry,
 )
+from .geometries_mesh import MeshGeometry
+from .geometries_sag import SagGeometry
 from .intersect import intersect_scene
 from .materials import NSQMaterial, as_material
 from .numbers import to_float
@@ -81,6 +85,8 @@ def _circles(geometry: Geometry) -> list[tuple[float, float]]:
     if isinstance(geometry, ConicGeometry):
         aperture = to_float(geometry.aperture_radius)
         return [(float(geometry.profile(aperture)), aperture)]
+    if isinstance(geometry, SagGeometry):
+        return [(_sag_rim(geometry), to_float(geometry.aperture_radius))]
     if isinstance(geometry, CylindricalFrustumGeometry):
         ends = ((geometry.z_front, geometry.r_front), (geometry.z_back, geometry.r_back))
         return [(to_float(z), to_float(r)) for z, r in ends if to_float(r) > 0.0]
@@ -96,9 +102,37 @@ def _circles(geometry: Geometry) -> list[tuple[float, float]]:
     return [(0.0, to_float(geometry.aperture_radius))]  # a disk
 
 
+def _sag_rim(geometry: SagGeometry) -> float | None:
+    """z of the rim of a shape given by its sag, or None where the rim is no circle."""
+    phi = 2.0 * np.pi * np.arange(_RIM_POINTS) / _RIM_POINTS
+    reach = to_float(geometry.aperture_radius)
+    with torch.no_grad():
+        z = geometry.sag(reach * np.cos(phi), reach * np.sin(phi)).numpy()
+    return float(z.mean()) if np.ptp(z) <= 0.1 * _TOLERANCE else None
+
+
+def _check_mesh(volume: str, surface: str, mesh: MeshGeometry, turn: np.ndarray, origin: np.ndarray) -> None:
+    """NonWatertightVolumeError where an edge of a mesh does not belong to two triangles."""
+    faces = np.asarray(mesh.faces)
+    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    unique, count = np.unique(edges, axis=0, return_counts=True)
+    if np.all(count == 2):
+        return
+    first = int(np.argmax(count != 2))
+    corners = mesh.vertices.detach().cpu().numpy().astype(np.float64)[unique[first]]
+    open_edges = int((count != 2).sum())
+    reason = f"{open_edges} edges of the mesh {surface!r} do not belong to two triangles, the first"
+    raise NonWatertightVolumeError(volume, reason, corners.mean(axis=0) @ turn.T + origin)
+
+
 def _rims(name: str, surface: SurfaceComponent, turn: np.ndarray, origin: np.ndarray) -> list[_Rim]:
     geometry = surface.geometry
+    if isinstance(geometry, MeshGeometry):
+        _check_mesh(name, surface.name, geometry, turn, origin)
+        return []
     known = ConicGeometry | CylindricalFrustumGeometry | AnnularPlaneGeometry | SphereGeometry | FinitePlaneGeometry
+    if isinstance(geometry, SagGeometry) and _sag_rim(geometry) is not None:
+        known |= SagGeometry
     if not isinstance(geometry, known):
         kind = type(geometry).__name__
         endless = "is infinite" if isinstance(geometry, PlaneGeometry) else f"is a {kind}, whose rim is not known"
@@ -157,8 +191,8 @@ class Volume:
                 raise NonWatertightVolumeError(
                     self.name, f"the rim of surface {rim.surface!r} meets {gap}", rim.points[worst]
                 )
-        start = np.mean([rim.points.mean(axis=0) for rim in rims], axis=0) if rims else origins[0]
-        self._check_crossings(start)
+        if not any(isinstance(s.geometry, MeshGeometry | SagGeometry) for s in self.boundary):
+            self._check_crossings(np.mean([rim.points.mean(axis=0) for rim in rims], axis=0) if rims else origins[0])
 
     def _check_crossings(self, start: np.ndarray) -> None:
         directions = _directions()

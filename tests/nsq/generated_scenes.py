@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 import nsq
+from nsq.thinfilm import ThinFilmCoating
 
 GLASSES = ("N-BK7", "N-SF5", "N-F2", "N-SF11")
 
@@ -16,6 +17,14 @@ class Maker:
         self.media = [nsq.NSQMaterial.constant(self.real(1.3, 1.9), 10.0 ** self.real(-9, -6)) for _ in range(2)]
         self.media += [nsq.NSQMaterial.from_glass("N-BK7"), nsq.IdealMaterial(1.7), nsq.Material("N-F2")]
         self.coatings = [nsq.SimpleCoating(self.real(0.5, 0.9), self.real(0.0, 0.1))]
+        self.films = [ThinFilmCoating([(self.media[0], self.real(0.05, 0.2)), ("N-SF5", self.real(0.05, 0.2))])]
+        self.lobes = [
+            nsq.SpecularBRDF(),
+            nsq.LambertianBSDF(self.real(0.1, 0.9), self.rng.uniform(0.0, 0.5)),
+            nsq.HarveyShackBSDF(0.5, 0.02, self.rng.uniform(1.5, 2.5)),
+            nsq.ABgBSDF(0.01, 0.001, self.rng.uniform(1.5, 2.5)),
+            nsq.GaussianBSDF(self.rng.uniform(0.05, 0.2)),
+        ]
 
     def chance(self, p=0.5):
         return self.rng.random() < p
@@ -54,8 +63,10 @@ class Maker:
         own = {"interaction": kind, "scatter_fraction": self.real(0.0, 1.0)}
         if kind is nsq.InteractionType.REFLECTIVE:
             own["reflectance"] = self.pick([self.real(0.1, 0.9), *self.coatings])
+            own["bsdf"] = self.pick([None, *self.lobes])
         elif parts == "face" and kind in (None, nsq.InteractionType.REFRACTIVE):
-            own["coating"] = self.pick([None, nsq.SimpleCoating(0.75, 0.125), *self.coatings])
+            own["coating"] = self.pick([None, nsq.SimpleCoating(0.75, 0.125), *self.coatings, *self.films])
+            own["bsdf"] = self.pick([None, None, *self.lobes])
         return nsq.SurfaceConfig(**own)
 
     def radius(self):
@@ -119,7 +130,12 @@ class Maker:
         if self.chance(0.3):
             return nsq.RayDatabaseConfig(**size, max_rays=int(self.rng.integers(0, 50)))
         pixels = {"num_pixels_x": int(self.rng.integers(1, 9)), "num_pixels_y": int(self.rng.integers(1, 9))}
+        if self.chance(0.2):
+            splat, absorb = self.pick(["hard", "bilinear"]), self.chance(0.8)
+            return nsq.FarFieldDetectorConfig(int(self.rng.integers(1, 9)), 12, absorb=absorb, splat=splat)
         splat = self.pick(["bilinear", "gaussian", "hard"])
+        if self.chance(0.2):
+            return nsq.SpectralDetectorConfig(**size, **pixels, wl_min=0.4, wl_max=0.9, num_bins=5, splat=splat)
         return nsq.IrradianceDetectorConfig(**size, **pixels, splat=splat, splat_sigma=self.rng.uniform(0.1, 2.0))
 
     def scene(self):

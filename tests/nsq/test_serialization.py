@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import nsq
 from nsq.lower import lower
+from nsq.thinfilm import AngularCoating, ThinFilmCoating
 
 from .generated_scenes import generated
 from .scenes import FDC, GREEN, gauss_point_doublet, ledger, singlet
@@ -17,13 +19,26 @@ from .scenes import FDC, GREEN, gauss_point_doublet, ledger, singlet
 NUM_SCENES = 200
 
 
+def plain(value):
+    """Everything in a lowered scene as values that compare, arrays by their bits."""
+    if isinstance(value, torch.Tensor):
+        return plain(value.detach().numpy())
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    assert isinstance(value, str | int | float | None), type(value)
+    return value
+
+
 def tables(scene):
     """Everything that a trace sees of a scene."""
     with torch.no_grad():
-        ir = lower(scene, 1000)
-    arrays = [t.detach().numpy() for t in ir.tensors.as_tuple()]
-    arrays += [ir.domain, ir.rows, ir.detector_ints, ir.detector_sigmas, ir.wavelengths, ir.cumulative, ir.source_lines]
-    return [a.tobytes() for a in arrays], (ir.sources, ir.flux_in, ir.eps, ir.surface_names, ir.detector_names)
+        return plain(lower(scene, 1000))
 
 
 def through_a_file(scene, tmp_path):
@@ -102,6 +117,53 @@ def test_names_configs_frames_spectra_and_pixels_stay(tmp_path):
     assert (screen.num_pixels_x, screen.num_pixels_y, screen.splat, screen.splat_sigma) == (7, 5, "gaussian", 0.75)
     assert (rays.max_rays, rays.absorb, rays.geometry.width) == (17, False, 5.0)
     assert [s.name for s in twin.surfaces] == [s.name for s in scene.surfaces]
+
+
+def test_coatings_lobes_and_spectral_detectors_stay(tmp_path):
+    (tmp_path / "lobe.csv").write_text("0,0,0.3\n0,90,0.1\n60,0,0.2\n60,90,0.05\n")
+    measured = nsq.TabulatedBSDF(tmp_path / "lobe.csv", 0.25, sampler="density")
+    films = ThinFilmCoating([("N-BK7", 0.1), (nsq.NSQMaterial.constant(2.3), 0.05)])
+    scene = singlet()
+    front, back = nsq.SurfaceConfig(coating=films, bsdf=measured), nsq.SurfaceConfig(coating=films)
+    scene.add_lens("C", nsq.CoordinateSystem(z=70), nsq.LensConfig(50, -50, 5, "N-BK7", 10, front=front, back=back))
+    spectral = nsq.SpectralDetectorConfig(8, 4, num_pixels_x=4, num_pixels_y=2, wl_min=0.4, wl_max=0.7, num_bins=30)
+    scene.add_detector("W", nsq.CoordinateSystem(z=80), spectral)
+    scene.add_detector("F", nsq.CoordinateSystem(z=90), nsq.FarFieldDetectorConfig(num_theta=45, num_phi=90))
+    scene.to_json(tmp_path / "s.json")
+    (tmp_path / "lobe.csv").unlink()  # the scene has the numbers
+    twin = nsq.NSQScene.from_json(tmp_path / "s.json")
+    lens = twin.component_registry.get("C")
+    assert lens.config.front.coating is lens.config.back.coating
+    assert [t for _, t in lens.config.front.coating.layers] == [0.1, 0.05]
+    lobe = lens.config.front.bsdf
+    assert (lobe.sampler, lobe.transmissive_fraction) == ("density", 0.25)
+    assert np.array_equal(lobe.table(), measured.table())
+    wavelengths, far = twin.detectors[1:]
+    assert np.array_equal(wavelengths.wavelength_bins, scene.detectors[1].wavelength_bins)
+    assert (far.num_bins_theta, far.num_bins_phi, far.splat) == (45, 90, "hard")
+    assert nsq.scene_to_dict(twin) == nsq.scene_to_dict(scene)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        nsq.PlaneGeometry(),
+        nsq.FinitePlaneGeometry(aperture_radius=3),
+        nsq.ConicGeometry(50, -0.5, 4),
+        nsq.ParaboloidGeometry(50, 4),
+        nsq.SphereGeometry(9),
+        nsq.CylindricalFrustumGeometry(1, 2, 0, 5),
+        nsq.AnnularPlaneGeometry(1, 2, 0.5),
+    ],
+)
+def test_ray_databases_of_every_shape(geometry):
+    scene = singlet()
+    scene.detector_registry.add("R", nsq.RayDatabaseDetector(nsq.CoordinateSystem(), geometry, name="other"))
+    data = nsq.scene_to_dict(scene)
+    twin = nsq.scene_from_dict(json.loads(json.dumps(data))).detectors[-1]
+    assert type(twin.geometry) is type(geometry)
+    assert [float(v) for v in twin.geometry.numbers()] == [float(v) for v in geometry.numbers()]
+    assert twin.name == "other"
 
 
 def test_shared_frames_and_media_stay_shared(tmp_path):
@@ -193,12 +255,18 @@ def lens_of(material):
     return nsq.Lens("M", nsq.CoordinateSystem(), nsq.LensConfig(50.0, -50.0, 5.0, material, 5.0))
 
 
+def coated(coating):
+    config = nsq.LensConfig(50.0, -50.0, 5.0, "N-BK7", 5.0, front=nsq.SurfaceConfig(coating=coating))
+    return nsq.Lens("M", nsq.CoordinateSystem(), config)
+
+
 @pytest.mark.parametrize(
     ("component", "words"),
     [
         (plane(), ["component 'I'", "AbsorbingComponent", "Only Lens, Mirror, and Doublet are supported"]),
         (mirror_of(lambda wavelength: 0.5), ["component 'I'", "reflectance", "function"]),
         (mirror_of(nsq.SimpleCoating(0.1, lambda wavelength: 0.5)), ["reflectance", "function"]),
+        (coated(AngularCoating(lambda wavelength, cosine: (0.1, 0.9))), ["front.coating", "AngularCoating"]),
         (lens_of(Odd()), ["material", "Odd"]),
         (lens_of(nsq.NSQMaterial(Odd())), ["material", "Odd", "NSQMaterial.constant"]),
     ],

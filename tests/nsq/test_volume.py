@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import nsq
+from nsq.geometries_mesh import MeshGeometry
+from nsq.geometries_sag import EvenAsphereGeometry
 
 from .generated_scenes import generated
 
@@ -102,6 +104,30 @@ def test_a_tube_is_closed_by_its_rings():
     assert len(tube.boundary) == 4
     with pytest.raises(nsq.NonWatertightVolumeError, match=r"ring 0\.0"):
         nsq.Volume("tube", [walls[0], *rings], GLASS)
+
+
+CUBE = np.array([(x, y, z) for x in (0.0, 2.0) for y in (0.0, 2.0) for z in (0.0, 2.0)])
+SIDES = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+TRIANGLES = np.array([t for a, b, c, d in SIDES for t in ((a, b, c), (a, c, d))])
+
+
+def test_a_mesh_is_closed_where_every_edge_has_two_triangles():
+    mesh = MeshGeometry((CUBE + 30.0, TRIANGLES))
+    assert len(nsq.Volume("cube", [face(mesh, TILTED)], GLASS).boundary) == 1
+    holed = MeshGeometry((CUBE, TRIANGLES[:-1]))
+    with pytest.raises(nsq.NonWatertightVolumeError, match=r"3 edges of the mesh 'S'.*two triangles") as caught:
+        nsq.Volume("cube", [face(holed)], GLASS)
+    assert caught.value.place.max() <= 2.0
+
+
+def test_an_asphere_closes_a_rod():
+    asphere = EvenAsphereGeometry(20.0, -0.5, 3.0, (1e-4,))
+    height = float(asphere.sag(3.0, 0.0))
+    end = face(nsq.FinitePlaneGeometry(aperture_radius=3.0), nsq.CoordinateSystem(z=height + 5.0))
+    wall = face(nsq.CylindricalFrustumGeometry(3.0, 3.0, height, height + 5.0))
+    assert len(nsq.Volume("rod", [face(asphere), wall, end], GLASS).boundary) == 3
+    with pytest.raises(nsq.NonWatertightVolumeError, match=r"a gap of 0\.\d+ mm"):
+        nsq.Volume("rod", [face(EvenAsphereGeometry(20.0, -0.5, 3.0, (2e-4,))), wall, end], GLASS)
 
 
 @pytest.mark.parametrize("shift", [1e-5, -1e-5, 0.25])
