@@ -217,3 +217,30 @@ def test_errors_say_what_is_wrong(call, kind, words):
         call(irradiance_map([[1.0]]))
     for word in words:
         assert word in str(caught.value)
+
+
+def test_photometry_of_traced_results():
+    spectrum = nsq.Spectrum([0.45, 0.55, 0.65], [1.0, 2.0, 1.0])
+    scene = nsq.NSQScene()
+    lamp = nsq.PointSourceConfig(spectrum=spectrum, total_flux_lumens=1000.0, half_angle_deg=30.0)
+    scene.add_source("S", nsq.CoordinateSystem(), lamp)
+    size = {"width": 20.0, "height": 20.0, "num_pixels_x": 4, "num_pixels_y": 4, "absorb": False}
+    bins = nsq.SpectralDetectorConfig(**size, wl_min=0.4, wl_max=0.7, num_bins=3)
+    scene.add_detector("W", nsq.CoordinateSystem(z=1.0), bins)
+    scene.add_detector(
+        "F", nsq.CoordinateSystem(z=2.0), nsq.FarFieldDetectorConfig(num_theta=9, num_phi=4, absorb=False)
+    )
+    scene.add_detector("R", nsq.CoordinateSystem(z=3.0), nsq.RayDatabaseConfig(20.0, 20.0))
+    result = scene.trace(40_000, seed=4).detectors
+    for name in ("W", "R"):
+        assert float(nsq.to_photometric(result[name], "luminous_flux")) == pytest.approx(1000.0, rel=0.02)
+    lux = nsq.to_photometric(result["W"])
+    assert lux.data.shape == (4, 4)
+    assert lux.total == pytest.approx(lux.data.sum() * 25.0 * 1e-6, rel=1e-9)
+    solid_angle = 2.0 * np.pi * (1.0 - np.cos(np.radians(30.0)))
+    efficacy = nsq.luminous_efficacy_of_spectrum(spectrum.wavelengths, spectrum.weights)
+    candela = nsq.to_photometric(result["F"], "luminous_intensity", wavelength_um=0.55)
+    mean = candela.data[:3].mean() * efficacy / (683.002 * 0.99495)
+    assert mean == pytest.approx(1000.0 / solid_angle, rel=0.03)
+    lamp = nsq.AngularDistribution.from_far_field(result["F"], spectrum)
+    assert lamp.total_lumens() == pytest.approx(1000.0, rel=0.25)  # the edge of the beam is a bin wide
