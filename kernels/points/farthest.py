@@ -16,9 +16,11 @@ import numpy as np
 import warp as wp
 
 from kernels.modules import kernel_module
+from kernels.points.binary import leaf_buckets
+from kernels.points.bucket_native import LOWEST_AT, NEAR, REFRESH, largest_of, next_equal
 from kernels.points.launch import VECTORS, launch, launch_each, once, ready
-from kernels.points.native import FLOATS, INTS, load_int, lowest_bit, twin
-from kernels.points.tree import leaf_buckets, sort_into_arrays
+from kernels.points.native import FLOATS, INTS, load_int, lowest_bit
+from kernels.points.tree import sort_into_arrays
 
 BUCKET_SIZE = 128
 _SCAN_POINTS = 64  # points a thread of the scan looks at, so that few threads meet at the maximum
@@ -27,145 +29,13 @@ _START = wp.constant(wp.float32(_FAR))
 _CHOSEN = wp.constant(wp.float32(-1.0))
 KEYS = wp.array(dtype=wp.int64)
 
-# Distances of 0 and more order like their bits, and -1 (chosen) comes below all of them, so maxima are taken of
-# integers. Buckets serve CPUs; their kernel compiles for CUDA too, in plain loops.
-_REFRESH = twin(
-    """
-    I8 best = LEAST - (I8){0, 0, 0, 0, 0, 0, 0, 0};
-    for (wp::int32 block = start; block < stop; ++block) {
-        wp::float32 *cell = cells.data + (size_t)block * (8 * (DIM + 1));
-        wp::int32 *owner = anchors.data + (size_t)block * 8;
-        F8 d = {0, 0, 0, 0, 0, 0, 0, 0}, gap = LOAD8(cell + 8 * DIM);
-        for (wp::int32 c = 0; c < DIM; ++c) { F8 u = LOAD8(cell + 8 * c) - x[c]; d += u * u; }
-        I8 nearer = d < gap;
-        gap = nearer ? d : gap;
-        *(F8U *)(cell + 8 * DIM) = gap;
-        *(I8U *)owner = nearer ? anchor - (I8){0, 0, 0, 0, 0, 0, 0, 0} : LOAD8I(owner);
-        I8 bits = (I8)gap;
-        best = bits > best ? bits : best;
-    }
-""",
-    """
-    wp::int32 best[8] = {LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST};
-    for (wp::int32 i = 8 * start; i < 8 * stop; ++i) {
-        wp::float32 *cell = cells.data + (size_t)(i / 8) * (8 * (DIM + 1)) + i % 8, d = 0.0f;
-        for (wp::int32 c = 0; c < DIM; ++c) { wp::float32 u = cell[8 * c] - x[c]; d += u * u; }
-        if (d < cell[8 * DIM]) { cell[8 * DIM] = d; anchors.data[i] = anchor; }
-        const wp::int32 bits = FLOAT_BITS(cell[8 * DIM]);
-        best[i % 8] = bits > best[i % 8] ? bits : best[i % 8];
-    }
-""",
-    """
-    wp::int32 most = best[0];
-    for (wp::int32 j = 1; j < 8; ++j) most = best[j] > most ? best[j] : most;
-    return most;
-""",
-).replace("LEAST", "(-2147483647 - 1)")
-
-# the boxes of eight neighbours, an axis at a time: which are nearer than their largest distance (kept as bits)
-_NEAR = twin(
-    """
-    const wp::float32 *b = boxes.data + (size_t)(first / 8) * (16 * DIM);
-    F8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (wp::int32 c = 0; c < DIM; ++c) {
-        F8 u = LOAD8(b + 16 * c) - x[c], v = x[c] - LOAD8(b + 16 * c + 8);
-        u = u > v ? u : v;
-        u = u > 0.0f ? u : (F8){0, 0, 0, 0, 0, 0, 0, 0};
-        acc += u * u;
-    }
-    return MASK8(acc < (F8)LOAD8I(largest.data + first));
-""",
-    """
-    const wp::float32 *b = boxes.data + (size_t)(first / 8) * (16 * DIM);
-    wp::int32 mask = 0;
-    for (wp::int32 j = 0; j < 8; ++j) {
-        wp::float32 d = 0.0f;
-        for (wp::int32 c = 0; c < DIM; ++c) {
-            wp::float32 u = b[16 * c + j] - x[c], v = x[c] - b[16 * c + 8 + j];
-            u = u > v ? u : v;
-            u = u > 0.0f ? u : 0.0f;
-            d += u * u;
-        }
-        mask |= (d < __int_as_float(largest.data[first + j])) << j;
-    }
-    return mask;
-""",
-)
-
-_LARGEST = twin(
-    """
-    I8 most = LOAD8I(bits.data + start);
-    for (wp::int32 i = start + 8; i < stop; i += 8) {
-        I8 next = LOAD8I(bits.data + i);
-        most = next > most ? next : most;
-    }
-    wp::int32 best = most[0];
-    for (wp::int32 j = 1; j < 8; ++j) best = most[j] > best ? most[j] : best;
-    return best;
-""",
-    """
-    wp::int32 best = bits.data[start];
-    for (wp::int32 i = start; i < stop; ++i) best = bits.data[i] > best ? bits.data[i] : best;
-    return best;
-""",
-)
-
-_NEXT_EQUAL = twin(
-    """
-    wp::int32 i = start;
-    for (; i < stop && i % 8 != 0; ++i)
-        if (bits.data[i] == wanted) return i;
-    for (; i < stop; i += 8) {
-        wp::int32 mask = MASK8(LOAD8I(bits.data + i) == wanted);
-        if (mask) return i + LOWEST_BIT(mask);
-    }
-    return stop;
-""",
-    """
-    for (wp::int32 i = start; i < stop; ++i)
-        if (bits.data[i] == wanted) return i;
-    return stop;
-""",
-)
-
-_LOWEST_AT = twin(
-    """
-    wp::int32 least = 2147483647, place = start * 8;
-    for (wp::int32 block = start; block < stop; ++block) {
-        const wp::float32 *gap = cells.data + (size_t)block * (8 * (DIM + 1)) + 8 * DIM;
-        wp::int32 mask = MASK8((I8)LOAD8(gap) == wanted);
-        for (; mask != 0; mask &= mask - 1) {
-            const wp::int32 i = block * 8 + LOWEST_BIT(mask);
-            if (order.data[i] < least) { least = order.data[i]; place = i; }
-        }
-    }
-    return place;
-""",
-    """
-    wp::int32 least = 2147483647, place = start * 8;
-    for (wp::int32 i = start * 8; i < stop * 8; ++i) {
-        const wp::float32 gap = cells.data[(size_t)(i / 8) * (8 * (DIM + 1)) + 8 * DIM + i % 8];
-        if (__float_as_int(gap) == wanted && order.data[i] < least) { least = order.data[i]; place = i; }
-    }
-    return place;
-""",
-)
-
-
-@wp.func_native(_LARGEST)
-def largest_of(bits: INTS, start: int, stop: int) -> int: ...
-
-
-@wp.func_native(_NEXT_EQUAL)
-def next_equal(bits: INTS, start: int, stop: int, wanted: int) -> int: ...
-
 
 @once
 def _kernels(dim):
     vector = VECTORS[dim]
     module = kernel_module(f"kernels.points.fps_{dim}d")
     refresh_snippet, near_snippet, lowest_snippet = (
-        snippet.replace("DIM", str(dim)) for snippet in (_REFRESH, _NEAR, _LOWEST_AT)
+        snippet.replace("DIM", str(dim)) for snippet in (REFRESH, NEAR, LOWEST_AT)
     )
     block_size = 8 * (dim + 1)
 

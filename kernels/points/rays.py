@@ -36,7 +36,7 @@ from kernels.points.tree import Nodes, build_nodes
 
 EPS = 8.0 * 2.0**-23
 VERTICES = {2: 2, 3: 3}  # of a primitive, by dimension
-LEAF_SIZE = 16
+LEAF_SIZE = 24
 _GRAIN = 2048
 _EPS64 = wp.constant(wp.float64(EPS))
 # a shared end of two segments must not fall between them by the rounding of u in float64

@@ -1,9 +1,7 @@
 """An eight-wide tree over items in Morton order: points for k-NN, primitives for rays.
 
-A binary tree first: a range of sorted items is split where the highest differing bit of its codes changes (in the
-middle where all codes are equal), until at most ``leaf_size`` items are left. The two children are neighbours in
-memory. Boxes are then joined bottom-up, and every wide node takes eight descendants by opening the most populous one
-again and again.
+A binary tree comes first (see ``binary``); then every wide node takes eight descendants by opening the most populous
+one again and again.
 
 All samples of a batch share one set of arrays, a forest; ``roots`` says where each begins, -1 for an empty one. On a
 CPU one sequential program splits and another collapses. On CUDA the same functions run level by level; the numbering of
@@ -16,16 +14,14 @@ from types import SimpleNamespace
 import warp as wp
 
 from kernels.modules import kernel_module
-from kernels.points import morton
+from kernels.points import binary, morton
+from kernels.points.binary import NO_INDEX
 from kernels.points.launch import VECTORS, launch, launch_serial, once
 from kernels.points.leaves import pack_leaves
 from kernels.points.native import FLOATS, INTS
 
 LEAF_SIZE = 40
-_BIG = wp.constant(wp.float32(3.4028234e38))
 _INFINITE = wp.constant(wp.float32(float("inf")))
-_NO_INDEX = wp.constant(wp.int32(0x7FFFFFFF))
-KEYS = wp.array(dtype=wp.int64)
 SLOTS = wp.types.vector(length=8, dtype=wp.int32)
 
 
@@ -77,32 +73,6 @@ class Forest:
 
 
 @wp.func
-def split_at(keys: KEYS, start: int, stop: int) -> int:
-    """First item of the upper half of a range of at least two."""
-    difference = wp.uint64(keys[start]) ^ wp.uint64(keys[stop - 1])
-    result = (start + stop) // 2
-    if difference != wp.uint64(0):
-        mask = difference
-        mask = mask | (mask >> wp.uint64(1))
-        mask = mask | (mask >> wp.uint64(2))
-        mask = mask | (mask >> wp.uint64(4))
-        mask = mask | (mask >> wp.uint64(8))
-        mask = mask | (mask >> wp.uint64(16))
-        mask = mask | (mask >> wp.uint64(32))
-        bit = mask ^ (mask >> wp.uint64(1))
-        low = int(start)
-        high = int(stop - 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if (wp.uint64(keys[middle]) & bit) != wp.uint64(0):
-                high = middle
-            else:
-                low = middle
-        result = high
-    return result
-
-
-@wp.func
 def open_children(root: int, first_child: INTS, starts: INTS, ends: INTS) -> SLOTS:
     """Up to eight descendants of a binary node that cover it; -1 where there are fewer."""
     slots = SLOTS(-1)
@@ -150,105 +120,6 @@ def _kernels(dim):
         items[i] = points[r]
         order[i] = r - offsets[morton.sample_at(offsets, samples, r)]
 
-    @wp.kernel(module=module)
-    def seed_roots(offset: int, offsets: INTS, starts: INTS, ends: INTS, owner: INTS):
-        s = offset + wp.tid()
-        starts[s] = offsets[s]
-        ends[s] = offsets[s + 1]
-        owner[s] = s
-
-    @wp.kernel(module=module)
-    def split_all(
-        keys: KEYS, samples: int, leaf: int, first_child: INTS, starts: INTS, ends: INTS, owner: INTS, count: INTS
-    ):
-        used = int(samples)
-        i = int(0)
-        while i < used:
-            a = starts[i]
-            b = ends[i]
-            first_child[i] = -1
-            if b - a > leaf:
-                m = split_at(keys, a, b)
-                first_child[i] = used
-                starts[used] = a
-                ends[used] = m
-                starts[used + 1] = m
-                ends[used + 1] = b
-                owner[used] = owner[i]
-                owner[used + 1] = owner[i]
-                used = used + 2
-            i = i + 1
-        count[0] = used
-
-    @wp.kernel(module=module)
-    def split_level(
-        offset: int,
-        keys: KEYS,
-        leaf: int,
-        first_child: INTS,
-        starts: INTS,
-        ends: INTS,
-        owner: INTS,
-        count: INTS,
-    ):
-        i = offset + wp.tid()
-        a = starts[i]
-        b = ends[i]
-        first_child[i] = -1
-        if b - a > leaf:
-            m = split_at(keys, a, b)
-            child = wp.atomic_add(count, 0, 2)
-            first_child[i] = child
-            starts[child] = a
-            ends[child] = m
-            starts[child + 1] = m
-            ends[child + 1] = b
-            owner[child] = owner[i]
-            owner[child + 1] = owner[i]
-
-    @wp.kernel(module=module)
-    def leaf_boxes(
-        offset: int,
-        first_child: INTS,
-        starts: INTS,
-        ends: INTS,
-        item_lower: vectors,
-        item_upper: vectors,
-        item_index: INTS,
-        lower: vectors,
-        upper: vectors,
-        lowest: INTS,
-    ):
-        i = offset + wp.tid()
-        if first_child[i] < 0:
-            low = vector(_BIG)
-            high = vector(-_BIG)
-            least = _NO_INDEX
-            for s in range(starts[i], ends[i]):
-                low = wp.min(low, item_lower[s])
-                high = wp.max(high, item_upper[s])
-                least = wp.min(least, item_index[s])
-            lower[i] = low
-            upper[i] = high
-            lowest[i] = least
-
-    @wp.func
-    def join(node: int, first_child: INTS, lower: vectors, upper: vectors, lowest: INTS):
-        c = first_child[node]
-        if c >= 0:
-            lower[node] = wp.min(lower[c], lower[c + 1])
-            upper[node] = wp.max(upper[c], upper[c + 1])
-            lowest[node] = wp.min(lowest[c], lowest[c + 1])
-
-    @wp.kernel(module=module)
-    def join_all(count: int, first_child: INTS, lower: vectors, upper: vectors, lowest: INTS):
-        for j in range(count):
-            join(count - 1 - j, first_child, lower, upper, lowest)
-
-    @wp.kernel(module=module)
-    def join_level(offset: int, start: int, first_child: INTS, lower: vectors, upper: vectors, lowest: INTS):
-        join(start + offset + wp.tid(), first_child, lower, upper, lowest)
-
     @wp.func
     def write_slot(
         node: int,
@@ -270,7 +141,7 @@ def _kernels(dim):
         high = vector(-_INFINITE)
         first = int(0)
         last = int(0)
-        least = _NO_INDEX
+        least = NO_INDEX
         if source >= 0:
             low = lower[source]
             high = upper[source]
@@ -386,56 +257,6 @@ def _kernels(dim):
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Kernel)})
 
 
-@dataclass(frozen=True)
-class _Binary:
-    """The binary tree: ``count`` nodes in ``levels`` of consecutive ones (one level where a program split it whole)."""
-
-    count: int
-    levels: tuple
-    first_child: wp.array
-    starts: wp.array
-    ends: wp.array
-    owner: wp.array
-
-
-def _split(kernels, keys, total, offsets, samples, leaf_size, device, by_level):
-    # every split of a range of more than leaf_size items adds two nodes; a leaf may hold a single item
-    capacity = 2 * total + samples + 2
-    first_child, starts, ends, owner = (wp.empty(capacity, dtype=wp.int32, device=device) for _ in range(4))
-    launch(kernels.seed_roots, samples, [offsets, starts, ends, owner], device)
-    if not by_level:
-        count = wp.empty(1, dtype=wp.int32, device=device)
-        launch_serial(kernels.split_all, [keys, samples, leaf_size, first_child, starts, ends, owner, count], device)
-        used = int(count.numpy()[0])
-        return _Binary(used, ((0, used),), first_child, starts, ends, owner)
-    count = wp.full(1, samples, dtype=wp.int32, device=device)
-    levels, start, stop = [], 0, samples
-    while start < stop:
-        levels.append((start, stop))
-        inputs = [start, keys, leaf_size, first_child, starts, ends, owner, count]
-        wp.launch(kernels.split_level, stop - start, inputs=inputs, device=device, record_tape=False)
-        start, stop = stop, int(count.numpy()[0])
-    return _Binary(stop, tuple(levels), first_child, starts, ends, owner)
-
-
-def _join(kernels, binary, item_lower, item_upper, item_index, vector, device, by_level):
-    lower, upper = (wp.empty(binary.count, dtype=vector, device=device) for _ in range(2))
-    lowest = wp.empty(binary.count, dtype=wp.int32, device=device)
-    launch(
-        kernels.leaf_boxes,
-        binary.count,
-        [binary.first_child, binary.starts, binary.ends, item_lower, item_upper, item_index, lower, upper, lowest],
-        device,
-    )
-    if by_level:
-        for start, stop in reversed(binary.levels):
-            inputs = [0, start, binary.first_child, lower, upper, lowest]
-            wp.launch(kernels.join_level, stop - start, inputs=inputs, device=device, record_tape=False)
-    else:
-        launch_serial(kernels.join_all, [binary.count, binary.first_child, lower, upper, lowest], device)
-    return lower, upper, lowest
-
-
 def build_nodes(
     keys,
     item_lower,
@@ -460,10 +281,10 @@ def build_nodes(
     by_level = (not device.is_cpu) if by_level is None else by_level
     kernels = _kernels(dim)
     total = item_lower.shape[0]
-    binary = _split(kernels, keys, total, offsets, samples, leaf_size, device, by_level)
-    lower, upper, lowest = _join(kernels, binary, item_lower, item_upper, item_index, VECTORS[dim], device, by_level)
+    tree = binary.split(keys, offsets, samples, leaf_size, total, dim, device, by_level=by_level)
+    lower, upper, lowest = binary.join(tree, item_lower, item_upper, item_index, dim, device, by_level=by_level)
     # a wide node is the root of a sample or an inner binary node, and of those there are fewer than half
-    capacity = (binary.count - samples) // 2 + samples + 1
+    capacity = (tree.count - samples) // 2 + samples + 1
 
     def ints(size):
         return wp.empty(size, dtype=wp.int32, device=device)
@@ -473,24 +294,23 @@ def build_nodes(
     boxes = wp.empty(16 * dim * capacity, dtype=wp.float32, device=device)
     aabbs = wp.empty(2 * dim * capacity, dtype=wp.float32, device=device)
     count = wp.zeros(1, dtype=wp.int32, device=device)
-    tree = [binary.first_child, binary.starts, binary.ends, binary.owner, lower, upper, lowest]
+    narrow = [tree.first_child, tree.starts, tree.ends, tree.owner, lower, upper, lowest]
     wide = [source, child, end_of, lowest_of, boxes, aabbs, sample_of, count]
     if by_level:
-        inputs = [0, binary.starts, binary.ends, roots, source, count]
-        wp.launch(kernels.collapse_roots, samples, inputs=inputs, device=device, record_tape=False)
+        launch(kernels.collapse_roots, samples, [tree.starts, tree.ends, roots, source, count], device)
         start, stop = 0, int(count.numpy()[0])
         while start < stop:
             wp.launch(
                 kernels.collapse_level,
                 stop - start,
-                inputs=[0, start, *tree, *wide],
+                inputs=[0, start, *narrow, *wide],
                 device=device,
                 record_tape=False,
             )
             start, stop = stop, int(count.numpy()[0])
         used = stop
     else:
-        launch_serial(kernels.collapse_all, [samples, *tree, roots, *wide], device)
+        launch_serial(kernels.collapse_all, [samples, *narrow, roots, *wide], device)
         used = int(count.numpy()[0])
     child, end_of = child[: 8 * used], end_of[: 8 * used]
     return Nodes(
@@ -540,17 +360,3 @@ def build_forest(points, offsets, samples, largest, dim, device, *, leaf_size=LE
         by_level=by_level,
     )
     return replace(forest, nodes=nodes)
-
-
-def leaf_buckets(keys, items, order, offsets, samples, leaf_size, dim, device):
-    """Leaves of the binary tree in sorted order: ``(start, stop, owner, lower, upper)`` as NumPy arrays."""
-    kernels = _kernels(dim)
-    binary = _split(kernels, keys, items.shape[0], offsets, samples, leaf_size, device, not device.is_cpu)
-    lower, upper = (wp.empty(binary.count, dtype=VECTORS[dim], device=device) for _ in range(2))
-    lowest = wp.empty(binary.count, dtype=wp.int32, device=device)
-    tree = [binary.first_child, binary.starts, binary.ends]
-    launch(kernels.leaf_boxes, binary.count, [*tree, items, items, order, lower, upper, lowest], device)
-    starts, ends = binary.starts.numpy()[: binary.count], binary.ends.numpy()[: binary.count]
-    leaves = (binary.first_child.numpy()[: binary.count] < 0).nonzero()[0]
-    leaves = leaves[starts[leaves].argsort(kind="stable")]
-    return starts[leaves], ends[leaves], binary.owner.numpy()[leaves], lower.numpy()[leaves], upper.numpy()[leaves]

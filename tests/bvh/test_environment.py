@@ -12,7 +12,7 @@ import warp as wp
 import bvh
 from bvh import warp as door
 from kernels import lanes
-from kernels.points import blend, farthest, leaves, mls, morton, rays, search, tree
+from kernels.points import binary, blend, farthest, leaves, mls, morton, rays, search, tree
 from tests.bvh.clouds import CLOUDS, brute_knn, clustered, generator, uniform
 
 
@@ -20,7 +20,8 @@ def modules():
     """Every Warp module of the point kernels."""
     for dim in (2, 3):
         yield morton._kernels(dim).point_codes.module
-        yield tree._kernels(dim).split_all.module
+        yield binary._kernels(dim).split_all.module
+        yield tree._kernels(dim).collapse_all.module
         yield leaves._kernels(dim).pack.module
         for size in (*search.SIZES, 0):
             yield search._kernels(dim, size).query.module
