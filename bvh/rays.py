@@ -80,11 +80,9 @@ _FRAMES = {2: _segment_frame, 3: _triangle_frame}
 
 @dataclass(frozen=True)
 class _Found:
-    """Hits before they join a graph: rows of the flat primitives (-1 for a miss), t, points, the primitives' copy."""
+    """Which primitive every ray hit: rows of ``snapshot`` (rows, V, D), the primitives' copy; -1 for a miss."""
 
     rows: torch.Tensor
-    t: torch.Tensor
-    points: torch.Tensor
     snapshot: torch.Tensor
 
 
@@ -96,23 +94,24 @@ class _Hits(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, primitives, origins, directions, found):
-        ctx.save_for_backward(origins, directions)
+    def forward(ctx, primitives, origins, directions, found, outputs):
+        t, points = outputs
+        ctx.save_for_backward(origins, directions, t)
         ctx.found, ctx.shape = found, primitives.shape
         ctx.set_materialize_grads(False)
-        return found.t, found.points
+        return t, points
 
     @staticmethod
     @once_differentiable
     def backward(ctx, t_gradient, point_gradient):
-        origins, directions = ctx.saved_tensors
-        results = [None] * 4
+        origins, directions, t = ctx.saved_tensors
+        results = [None] * 5
         found = ctx.found
         if t_gradient is None and point_gradient is None:
             return tuple(results)
         hit = (found.rows >= 0).nonzero().reshape(-1)
         rows = found.rows[hit]
-        o, d, t = (x[hit].double() for x in (origins, directions, found.t.detach()))
+        o, d, t = (x[hit].double() for x in (origins, directions, t))
         t = t.unsqueeze(-1)
         normal, weights = _FRAMES[o.shape[-1]](found.snapshot[rows].double(), o, d)
         gp = torch.zeros_like(o) if point_gradient is None else point_gradient[hit].double()
@@ -262,8 +261,8 @@ class RayBVH:
         with on_stream(origins.device):
             outputs = wrap(indices), wrap(t), wrap_vectors(points)
             kernels.closest(*self._arguments(flat_o, flat_d, t_min, t_max), *outputs)
-        found = _Found(self._rows(indices, rays // self._scenes), t, points, self._snapshot)
-        t, points = _Hits.apply(self._primitives, flat_o, flat_d, found)
+        found = _Found(self._rows(indices, rays // self._scenes), self._snapshot)
+        t, points = _Hits.apply(self._primitives, flat_o, flat_d, found, (t, points))
         return RayHitResult(
             indices.reshape(shape),
             t.reshape(shape),
@@ -303,8 +302,8 @@ class RayBVH:
         offsets[1:] = torch.cumsum(torch.bincount(owner, minlength=rays), 0)
         rows = self._rows(indices, rays // self._scenes, owner)
         o, d, t = flat_o[owner], flat_d[owner], t.to(torch.float32)
-        found = _Found(rows, t, (o + t.unsqueeze(-1) * d).detach(), self._snapshot)
-        t, points = _Hits.apply(self._primitives, o, d, found)
+        points = (o + t.unsqueeze(-1) * d).detach()
+        t, points = _Hits.apply(self._primitives, o, d, _Found(rows, self._snapshot), (t, points))
         return RayHits(offsets, owner, indices, t, points)
 
 

@@ -1,7 +1,11 @@
 """Farthest point sampling against a loop, element by element."""
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import bvh
 from tests.bvh.clouds import CLOUDS, generator, uniform
@@ -150,6 +154,20 @@ def test_field_case_grid(mode):
     assert torch.equal(bvh.fps(points + 2, 500, mode=mode).indices, result.indices)
     assert torch.equal(bvh.fps(points / 32, 500, mode=mode).indices, result.indices)
     assert float(result.nearest_anchor_dist_sq.max()) == 8 / 64**2
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(data=st.data(), dim=st.sampled_from([2, 3]), count=st.integers(1, 150), batch=st.integers(1, 3))
+def test_property_equals_the_loop(data, dim, count, batch):
+    steps = data.draw(hnp.arrays(np.int8, (batch, count, dim), elements=st.integers(-4, 4)))
+    points = torch.from_numpy(steps.astype(np.float32)) / 4
+    wanted, seed = data.draw(st.integers(1, count)), data.draw(st.integers(0, count - 1))
+    result = bvh.fps(points, wanted, seed=seed)
+    for b in range(batch):
+        indices, anchors, gaps = loop(points[b], wanted, seed)
+        assert torch.equal(result.indices[b], indices)
+        assert torch.equal(result.nearest_anchor[b], anchors)
+        assert torch.equal(result.nearest_anchor_dist_sq[b], gaps)
 
 
 def test_nothing_is_differentiable():

@@ -1,6 +1,8 @@
 """Rays against a dense reference; edges, vertices, degenerate cases; gradients."""
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
@@ -416,6 +418,21 @@ def test_field_case_reentrant_backward():
     for x, g in zip((primitives, o, d), once, strict=True):
         assert torch.equal(x.grad, 2 * g)
         assert (g != 0).any()
+
+
+def test_results_are_freed_without_the_collector():
+    """No cycle between a result and its graph."""
+    primitives, o, d = scene(3, 60)
+    gc.collect()
+    gc.disable()
+    try:
+        result = bvh.raytrace(primitives.requires_grad_(), o, d, primitive_type="triangle")
+        graph = weakref.ref(result.t.grad_fn.next_functions[0][0])
+        assert graph() is not None
+        del result
+        assert graph() is None
+    finally:
+        gc.enable()
 
 
 def test_non_contiguous():
