@@ -51,7 +51,7 @@ from .thinfilm import ThinFilmCoating
 if TYPE_CHECKING:
     from .scene import NSQScene
 
-_LONGEST_FILE = 64 * 1024 * 1024  # bytes
+_LONGEST_FILE = 16 * 1024 * 1024  # bytes
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 

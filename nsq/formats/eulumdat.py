@@ -10,7 +10,7 @@ import numpy as np
 from .._files import PathLike, atomic_write, read_bounded
 from .angular import AngularDistribution, unfolded
 
-_LONGEST_FILE = 16 * 1024 * 1024  # bytes
+_LONGEST_FILE = 4 * 1024 * 1024  # bytes
 _MOST_PLANES, _MOST_ANGLES, _MOST_LAMPS = 721, 721, 20
 _NO_SYMMETRY, _ROTATION, _C0_C180, _C90_C270, _BOTH = range(5)
 # symmetry -> first and last plane that a file holds, as quarters of the circle, and the planes it is mirrored at

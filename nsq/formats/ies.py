@@ -12,7 +12,7 @@ import numpy as np
 from .._files import PathLike, atomic_write, read_bounded
 from .angular import AngularDistribution, unfolded
 
-_LONGEST_FILE = 16 * 1024 * 1024  # bytes
+_LONGEST_FILE = 4 * 1024 * 1024  # bytes
 _MOST_ANGLES = 100_000
 _TYPE_C = 1
 

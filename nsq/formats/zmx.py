@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from .._files import PathLike, read_bounded
 
-_LONGEST_FILE = 16 * 1024 * 1024  # bytes
+_LONGEST_FILE = 4 * 1024 * 1024  # bytes
 _MOST_SURFACES = 2000
+_MOST_UNKNOWN = 200
 _UNITS_MM = {"MM": 1.0, "CM": 10.0, "IN": 25.4, "METER": 1000.0}
 
 
@@ -55,7 +56,7 @@ class ZmxPrescription:
             2 paraxial and 3 real image heights.
         catalogues: names of glass catalogues in the file's order.
         surfaces: from the object to the image.
-        dropped: (line, keyword) of what the reader knows nothing about.
+        dropped: keyword -> lines of the file, for what the reader knows nothing about.
     """
 
     file: str
@@ -70,7 +71,7 @@ class ZmxPrescription:
     field_kind: int = 0
     catalogues: list[str] = field(default_factory=list)
     surfaces: list[ZmxSurface] = field(default_factory=list)
-    dropped: list[tuple[int, str]] = field(default_factory=list)
+    dropped: dict[str, list[int]] = field(default_factory=dict)
 
 
 # of no account for where light goes: bookkeeping, merit functions, tolerances, displays
@@ -143,8 +144,13 @@ class _Parser:
                     raise self.fail(f"{keyword} comes before any SURF")
                 handler(self, words)
             elif keyword not in _SILENT:
-                self.out.dropped.append((number, keyword[:20]))
+                self.drop(keyword[:20], number)
         return self.finish()
+
+    def drop(self, keyword: str, line: int) -> None:
+        if keyword not in self.out.dropped and len(self.out.dropped) >= _MOST_UNKNOWN:
+            raise self.fail(f"{keyword!r} is the {_MOST_UNKNOWN + 1}th keyword that is not known; this is no such file")
+        self.out.dropped.setdefault(keyword, []).append(line)
 
     def finish(self) -> ZmxPrescription:
         out = self.out
@@ -296,7 +302,7 @@ _OF_SURFACE: dict[str, _Handler] = {
 def read_zmx(path: PathLike) -> ZmxPrescription:
     """The numbers of a sequential prescription, in the file's unit.
 
-    The file is text in UTF-8, UTF-16 with a byte order mark, or Latin-1, of at most 16 MiB. Keywords that say nothing
+    The file is text in UTF-8, UTF-16 with a byte order mark, or Latin-1, of at most 4 MiB. Keywords that say nothing
     about where light goes are passed over; unknown ones are listed in ``dropped``.
 
     Raises OSError, and ValueError naming the file and the line for what is no sequential prescription or no number.

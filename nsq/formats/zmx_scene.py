@@ -187,8 +187,9 @@ class _Converter:
     # ---- parts ----
 
     def convert(self, num_pixels: int, stop: bool) -> tuple[NSQScene, ConversionReport]:
-        for line, keyword in self.p.dropped:
-            self.say("dropped", None, f"line {line}: {keyword} is not known")
+        for keyword, lines in self.p.dropped.items():
+            listed = ", ".join(str(line) for line in lines[:10]) + (" ..." if len(lines) > 10 else "")
+            self.say("dropped", None, f"{keyword} is not known (lines {listed})")
         for surface in self.surfaces:
             self.check_kind(surface)
         if self.surfaces[0].glass:
