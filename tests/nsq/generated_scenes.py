@@ -65,7 +65,8 @@ class Maker:
             own["reflectance"] = self.pick([self.real(0.1, 0.9), *self.coatings])
             own["bsdf"] = self.pick([None, *self.lobes])
         elif parts == "face" and kind in (None, nsq.InteractionType.REFRACTIVE):
-            own["coating"] = self.pick([None, nsq.SimpleCoating(0.75, 0.125), *self.coatings, *self.films])
+            coatings = self.films if self.chance(0.1) else [None, nsq.SimpleCoating(0.75, 0.125), *self.coatings]
+            own["coating"] = self.pick(coatings)
             own["bsdf"] = self.pick([None, None, *self.lobes])
         return nsq.SurfaceConfig(**own)
 
