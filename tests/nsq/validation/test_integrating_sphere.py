@@ -1,8 +1,8 @@
 """An integrating sphere: light spreads evenly over a Lambertian wall, and adds up to 1 / (1 - rho (1 - f)).
 
 Of light from a Lambertian wall of a sphere, every part of the sphere receives its share of the area, wherever it came
-from. So with all of the light first on the wall, the wall receives 1 / (1 - rho (1 - f)) times the flux in all, f being the
-share of the sphere that is a port, and the port rho f times that.
+from. With all of the light first on the wall, the wall receives 1 / (1 - rho (1 - f)) times the flux, f being the share
+of the sphere that is a port, and the port rho f times that.
 """
 
 import numpy as np

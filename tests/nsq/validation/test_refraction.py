@@ -260,8 +260,8 @@ def quarter_wave(n_film, n_glass, design):
 
 
 def test_an_antireflection_coating():
-    """One film on both faces: R is ((n0 ns - n1^2) / (n0 ns + n1^2))^2 at the design wavelength, and the window reflects
-    2 R / (1 + R) at each."""
+    """One film on both faces: R is ((n0 ns - n1^2) / (n0 ns + n1^2))^2 at the design wavelength; at each the window
+    reflects 2 R / (1 + R)."""
     film, index, design, rays = 1.38, 1.52, 0.55, 200_000
     law = quarter_wave(film, index, design)
     assert law(design) == pytest.approx(((index - film**2) / (index + film**2)) ** 2)
