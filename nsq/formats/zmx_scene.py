@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._files import PathLike
-from ..components import AbsorbingComponent
+from ..components import AbsorbingComponent, ReflectiveComponent, RefractiveComponent
+from ..compounds import CompoundComponent
 from ..configs import (
     CollimatedSourceConfig,
     DoubletConfig,
@@ -19,9 +20,10 @@ from ..configs import (
     PointSourceConfig,
 )
 from ..coordinates import CoordinateSystem
-from ..geometries import AnnularPlaneGeometry
+from ..geometries import AnnularPlaneGeometry, ConicGeometry, CylindricalFrustumGeometry
+from ..geometries_sag import AsphereGeometry
 from ..glass import find_page
-from ..materials import NSQMaterial, as_material
+from ..materials import VACUUM, NSQMaterial, as_material
 from ..numbers import to_float
 from ..scene import NSQScene
 from ..spectrum import Spectrum
@@ -30,6 +32,7 @@ from .zmx import ZmxPrescription, ZmxSurface, read_zmx
 _MIRROR = "MIRROR"
 _DEFAULT_LINE_UM = 0.5875618  # d
 _KINDS = ("guessed", "dropped", "unsupported")
+_ASPHERES = {"EVENASPH": 2, "ODDASPHE": 1}  # parameter n is the coefficient of this power of the distance, times n
 # names of Zemax's glass catalogues -> suppliers in the database
 _SUPPLIERS = {"CDGM-ZEMAX": "CDGM", "CDGM_CHINA": "CDGM"}
 
@@ -86,9 +89,10 @@ def scene_from_zmx(
 
     The vertex of surface 1 is the origin; lengths are converted to mm. A glass between two faces becomes a lens "L1",
     "L2" and so on, two cemented glasses a doublet, a mirror "M1" and so on with reflectance 1, the aperture stop an
-    absorbing ring "stop" where it is a surface of its own, and the image a detector "image". The source "source" shines
-    on the axis in the file's wavelengths, 1 W: a beam as wide as the entrance pupil for an object at infinity, else a
-    point.
+    absorbing ring "stop" where it is a surface of its own, and the image a detector "image". Lenses with aspheric faces
+    and groups of more glasses become compounds of surfaces with absorbing edges from rim to rim. The source "source"
+    shines on the axis in the file's wavelengths, 1 W: a beam as wide as the entrance pupil for an object at infinity,
+    else a point.
 
     Args:
         source: a path, or what `read_zmx` gave.
@@ -96,8 +100,8 @@ def scene_from_zmx(
         stop: False leaves the ring of the stop out, which is no lens, doublet or mirror and so cannot be saved as JSON.
 
     Warns once where something is unsupported, and the report says what. Raises OSError, and ValueError naming the file
-    and the surface for an unknown glass, for a cemented group of more than two glasses, for a mirror on glass, and for
-    faces that cross.
+    and the surface for an unknown glass, for a mirror on glass, and for faces that cross. A scene with aspheres or
+    groups of more than two glasses traces and cannot be saved as JSON.
     """
     prescription = source if isinstance(source, ZmxPrescription) else read_zmx(source)
     return _Converter(prescription).convert(num_pixels, stop)
@@ -220,11 +224,9 @@ class _Converter:
 
     def check_kind(self, surface: ZmxSurface) -> None:
         terms = {n: v for n, v in surface.parameters.items() if v != 0.0}
-        if surface.kind == "STANDARD":
+        if surface.kind == "STANDARD" or (surface.kind == "COORDBRK" and not terms):
             return
-        if surface.kind in ("EVENASPH", "ODDASPHE", "COORDBRK") and not terms:
-            if surface.kind != "COORDBRK":
-                self.say("dropped", surface.number, f"{surface.kind} without terms is a conic")
+        if surface.kind in _ASPHERES and all(0 < n <= 16 and n * _ASPHERES[surface.kind] > 1 for n in terms):
             return
         done = "was left out" if surface.kind == "COORDBRK" else "the conic it is based on was taken"
         listed = ", ".join(f"{n}: {v:g}" for n, v in sorted(terms.items())[:8])
@@ -234,8 +236,6 @@ class _Converter:
         glasses = faces[:-1]
         if any(s.glass.upper() == _MIRROR for s in faces):
             raise self.fail(faces[0], "glass with a mirror on it is not supported")
-        if len(glasses) > 2:
-            raise self.fail(faces[0], f"{len(glasses)} cemented glasses are not supported; lenses and doublets are")
         if faces[-1].number == len(self.surfaces) - 1:
             raise self.fail(faces[0], "the image lies in glass, which is not supported")
         for face in faces:
@@ -251,6 +251,9 @@ class _Converter:
         radii = [self.radius(face) for face in faces]
         cs = CoordinateSystem(z=self.z[faces[0].number])
         media = [self.medium(g) for g in glasses]
+        if len(glasses) > 2 or any(self.terms(face) for face in faces):
+            self.add_stack(name, faces, thicknesses, media, apertures)
+            return
         if len(glasses) == 1:
             self.made(
                 faces[0],
@@ -293,8 +296,51 @@ class _Converter:
             ),
         )
 
+    def terms(self, surface: ZmxSurface) -> dict[int, float]:
+        """Powers of the distance from the axis in mm, and their coefficients, of an asphere."""
+        step = _ASPHERES.get(surface.kind, 0)
+        powers = {n * step: value for n, value in surface.parameters.items() if step and value != 0.0}
+        if any(not 2 <= power <= 32 for power in powers):
+            return {}  # reported as unsupported
+        return {power: value * self.unit ** (1 - power) for power, value in powers.items()}
+
+    def shape(self, surface: ZmxSurface, aperture: float) -> ConicGeometry | AsphereGeometry:
+        terms = self.terms(surface)
+        if terms:
+            return AsphereGeometry(self.radius(surface), surface.conic, aperture, terms)
+        return ConicGeometry(self.radius(surface), surface.conic, aperture)
+
+    def add_stack(
+        self, name: str, faces: list[ZmxSurface], thicknesses: list[float], media: list, apertures: list
+    ) -> None:
+        """Faces of any shape and number, with a cone from each rim to the next, as one compound."""
+        cs = CoordinateSystem(z=self.z[faces[0].number])
+        stack = CompoundComponent(name, cs, None)
+        around = [VACUUM, *media, VACUUM]
+        rims, z = [], 0.0
+        for i, (face, aperture) in enumerate(zip(faces, apertures, strict=True)):
+            shape = self.made(face, lambda f=face, a=aperture: self.shape(f, a))
+            sag = shape.sag(aperture, 0.0) if isinstance(shape, AsphereGeometry) else shape.sag(aperture)
+            rims.append((aperture, z + to_float(sag)))
+            frame = CoordinateSystem(z=z, reference_cs=cs)
+            stack.surfaces.append(
+                RefractiveComponent(frame, shape, around[i], around[i + 1], name=f"{name}.face{i + 1}")
+            )
+            z += thicknesses[i] if i < len(thicknesses) else 0.0
+        for i, medium in enumerate(media):
+            (r_front, z_front), (r_back, z_back) = rims[i : i + 2]
+            wall = self.made(faces[i], lambda a=(r_front, r_back, z_front, z_back): CylindricalFrustumGeometry(*a))
+            stack.surfaces.append(AbsorbingComponent(cs, wall, medium, f"{name}.edge{i + 1}", material_back=VACUUM))
+        self.scene.add_component(name, stack)
+
     def add_mirror(self, surface: ZmxSurface) -> None:
         name = self.name("M", [surface])
+        self.say("guessed", surface.number, "a mirror's reflectance is not in the file; 1 was taken")
+        if self.terms(surface):
+            shape = self.made(surface, lambda: self.shape(surface, self.semi_diameter(surface)))
+            cs = CoordinateSystem(z=self.z[surface.number])
+            self.scene.add_component(name, ReflectiveComponent(cs, shape, 1.0, name=name))
+            return
         config = self.made(
             surface,
             lambda: MirrorConfig(
@@ -302,7 +348,6 @@ class _Converter:
             ),
         )
         self.made(surface, lambda: self.scene.add_mirror(name, CoordinateSystem(z=self.z[surface.number]), config))
-        self.say("guessed", surface.number, "a mirror's reflectance is not in the file; 1 was taken")
 
     def add_air(self, surface: ZmxSurface, stop: bool) -> None:
         if not surface.stop:
@@ -346,7 +391,8 @@ class _Converter:
                 after = math.copysign(n, index)
             else:
                 after = math.copysign(1.0, index)
-            power = (after - index) * surface.curvature / self.unit
+            curvature = surface.curvature / self.unit + 2.0 * self.terms(surface).get(2, 0.0)
+            power = (after - index) * curvature
             slope = (index * slope - height * power) / after
             index = after
             if surface.number < len(self.surfaces) - 2:
