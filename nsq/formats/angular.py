@@ -140,8 +140,9 @@ class AngularDistribution:
             around = np.concatenate([-angles[::-1], angles])
             values = np.concatenate([self.at(angles[::-1], plane + 180.0), self.at(angles, plane)])
             ax.plot(np.radians(around), values, style, label=f"C{plane:.0f}-C{plane + 180:.0f}")
-        ax.legend(loc="upper right")
-        ax.set_title(f"{self.name} {self.total_lumens():.4g} lm, cd".strip())
+        ax.set_thetagrids(range(0, 360, 45), [f"{min(a, 360 - a)}°" for a in range(0, 360, 45)])
+        ax.legend(loc="upper left", bbox_to_anchor=(0.92, 1.08))
+        ax.set_title(f"{self.name}  {self.total_lumens():.4g} lm, intensity in cd".strip())
         return ax
 
     def __repr__(self) -> str:
