@@ -12,6 +12,8 @@ def all_modules():
     from kernels import rng, sources
     from kernels.precision import REALS
     from kernels.trace import probe
+    from kernels.trace.interact import interact_kernel
+    from kernels.trace.splitting import split_kernels
     from kernels.trace.tree import tree_kernel
     from kernels.trace.warmup import (
         adjoint_kernels,
@@ -29,4 +31,5 @@ def all_modules():
         kernels += sag_kernels(precision, backward=True)
         for sags, angles in ((True, False), (False, True), (True, True)):
             kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
+        kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
     return modules_of(kernels)

@@ -41,6 +41,28 @@ _PCG = (
 def pcg32(id: wp.uint64, init: wp.uint64, slot_key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64) -> wp.uint32: ...
 
 
+@wp.func_native(
+    "return ((wp::uint64)(wp::uint32)high << 32) | (wp::uint64)(wp::uint32)low;",
+    adj_snippet="",
+)
+def join_key(low: wp.int32, high: wp.int32) -> wp.uint64:
+    """A 64-bit key from its halves."""
+    ...
+
+
+@wp.func_native("return (wp::int32)(wp::uint32)(key >> (high ? 32 : 0));", adj_snippet="")
+def half_of_key(key: wp.uint64, high: wp.bool) -> wp.int32: ...
+
+
+_CHILD = "    wp::uint64 z = id * 0xD1342543DE82EF95ull + turn * 0xA0761D6478BD642Full;\n" + _MIX + "    return z;\n"
+
+
+@wp.func_native(_CHILD, adj_snippet="")
+def child_key(id: wp.uint64, turn: wp.uint64) -> wp.uint64:
+    """The key of the ray that is split off a ray at a bounce: a function of both, of nothing else."""
+    ...
+
+
 def mix(z):
     """SplitMix64's finaliser of ``z`` plus the golden ratio, modulo 2**64."""
     z = (z + 0x9E3779B97F4A7C15) & _MASK

@@ -51,6 +51,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         total_flux_escaped=flux[at.ESCAPE_FLUX],
         total_flux_lost=flux[at.DEPTH_FLUX] + flux[at.ROULETTE_FLUX],
         trace_time_sec=time.perf_counter() - started,
+        split_budget_saturated=bool(counts[at.REFUSED_COUNT]),
         surfaces=_surface_books(scene, ir, outcome),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,6 +79,13 @@ class TorchBackend:
         scene.validate()
         ir = lower(scene, num_rays, self.device or _device_of(scene))
         policy = scene.sampling_policy
+        split_depth = policy.split_depth
+        if split_depth and torch.is_grad_enabled() and ir.tensors.require_grad:
+            warnings.warn(
+                f"split_depth got {split_depth}; rays do not split in a trace with gradients, where it counts as 0",
+                stacklevel=4,
+            )
+            split_depth = 0
         options = engine.Options(
             seed=self.seed or 0 if seed is None else seed,
             num_rays=num_rays,
@@ -87,6 +95,8 @@ class TorchBackend:
             precision=precision or self.precision,
             gradient_mode=self.gradient_mode,
             reflect_prob=policy.reflect_prob,
+            split_depth=split_depth,
+            split_budget=float(policy.split_budget),
             device=ir.tensors.numbers.device,
             progress=progress,
         )

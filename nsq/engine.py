@@ -19,6 +19,7 @@ from kernels import lanes
 from kernels.trace import layout as at
 from kernels.trace.adjoint import Adjoint, Loss, record_key
 from kernels.trace.replay import ReplayLane
+from kernels.trace.splitting import SplitLane
 from kernels.trace.tables import Run, Tables
 from kernels.trace.warmup import load_modules
 from kernels.trace.wavefront import ForwardLane, Sums
@@ -44,6 +45,8 @@ class Options:
     precision: str
     gradient_mode: str
     reflect_prob: str | float
+    split_depth: int = 0
+    split_budget: float = 4.0
     device: Any = "cpu"
     progress: bool = False
 
@@ -84,6 +87,7 @@ class Trace:
             seed=options.seed, sources=ir.sources, max_depth=options.max_depth,
             scale=_quanta_per_watt(ir.flux_in, options.max_depth), faint=options.faint,
             exact=options.reflect_prob == "fresnel", p_low=p_low, p_high=p_high, eps=ir.eps[options.precision],
+            split_depth=options.split_depth, split_budget=max(1, int(options.split_budget)),
         )  # fmt: skip
 
     # ---- forward -----------------------------------------------------------------------------------------------------
@@ -91,7 +95,7 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, **_needs(tables))
+        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables))
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -102,7 +106,8 @@ class Trace:
         return self._outcome(functools.reduce(operator.add, [sums for sums, _ in results]))
 
     def _sum(self, tables: Tables, capacity: int, batches: list, progress: _Progress) -> tuple[Sums, list]:
-        lane = ForwardLane(tables, self.run, capacity)
+        kind = SplitLane if self.run.split_depth else ForwardLane
+        lane = kind(tables, self.run, capacity)
         for start, stop in batches:
             progress.check()
             lane.trace(start, stop)
@@ -211,9 +216,10 @@ class Trace:
         rays = self.options.num_rays
         threads = lanes.get_num_threads() if device.is_cpu else 1
         size = min(max(self.options.batch_size, _LEAST_BATCH), _LARGEST_BATCH) if device.is_cpu else _GPU_BATCH
+        room = self.run.split_budget if self.run.split_depth else 1
         size = max(1, min(size, -(-rays // threads)))
         batches = [(start, min(start + size, rays)) for start in range(0, rays, size)]
-        return batches, size + _PADDING, min(threads, len(batches))
+        return batches, size * room + _PADDING, min(threads, len(batches))
 
 
 def _needs(tables: Tables) -> dict[str, bool]:

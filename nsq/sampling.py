@@ -16,12 +16,14 @@ class SamplingPolicy:
     Args:
         reflect_prob: chance that a ray is reflected where a surface reflects the share R. "fresnel": R itself, so that
             the weight is 1 in value. "auto": R, but at least 0.25 and at most 0.75. A number in (0, 1): that number.
-        split_depth: bounces at which both children are traced; 0, since splitting is not supported yet.
-        split_budget: live rays that splitting may make of one, >= 1.
+        split_depth: at refracting surfaces met before this bounce both parts of a ray go on, each with its share of
+            the flux; surfaces that scatter do not split. In a trace with gradients it is ignored, with a warning.
+        split_budget: live rays that splitting may make of one, >= 1; a ray that may not split any more chooses at
+            random, and the result's ``split_budget_saturated`` says that there was one.
         rr_start_flux: flux below which Russian roulette begins, as a share of the mean flux per ray, >= 0; 0 leaves
             the threshold to the trace's ``min_flux_fraction``.
 
-    Raises TypeError and ValueError naming the argument, NotImplementedError for a ``split_depth`` above 0.
+    Raises TypeError and ValueError naming the argument.
     """
 
     reflect_prob: str | float = "fresnel"
@@ -39,7 +41,6 @@ class SamplingPolicy:
                     f"reflect_prob got {self.reflect_prob!r}; it takes 'fresnel', 'auto' or a number between 0 and 1,"
                     " both excluded, because neither branch may be left out"
                 )
-        if check_count(self.split_depth, "split_depth", minimum=0) > 0:
-            raise NotImplementedError(f"split_depth got {self.split_depth}; splitting is not supported yet, it takes 0")
+        check_count(self.split_depth, "split_depth", minimum=0)
         check_number(self.split_budget, "split_budget", minimum=1.0)
         check_number(self.rr_start_flux, "rr_start_flux", nonnegative=True)

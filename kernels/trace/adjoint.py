@@ -171,6 +171,7 @@ class Adjoint:
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
+            "own_keys": 0, "may_split": 0, "force": 1, "turn": wp.uint64(0),
         }  # fmt: skip
         reading = {
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,

@@ -12,7 +12,7 @@ from kernels.detectors.pixels import pixel_of
 from kernels.detectors.splat import splat
 from kernels.modules import kernel_module
 from kernels.precision import INT, LONG, add_long, bundle, ld_table, ldi, sti
-from kernels.rng import pcg32, uniform_of
+from kernels.rng import join_key, pcg32, uniform_of
 from kernels.trace import layout as at
 
 _COUNT = """
@@ -28,6 +28,15 @@ _COUNT = """
 
 @wp.func_native(_COUNT)
 def count_up(a: INT, j: int, v: wp.int32) -> wp.int32: ...
+
+
+@wp.func
+def key_of(ints: INT, base: wp.uint64, own_keys: int, n: wp.int64, i: int):
+    """A ray's part of its random keys: its id, or where rays split a key of its own."""
+    key = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
+    if own_keys == 1:
+        key = join_key(ldi(ints, wp.static(at.KEY_LOW), n, i), ldi(ints, wp.static(at.KEY_HIGH), n, i))
+    return key
 
 
 @functools.cache
@@ -156,15 +165,15 @@ def roulette_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def roulette(
         floats: array, ints: INT, boost: array, ledger: LONG, counters: INT, scale: wp.float64, faint: real,
-        base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
+        base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, own_keys: int,
+        n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         flux = ld(floats, wp.static(at.FLUX), n, i)
         factor = real(1.0)
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE) and flux > real(0.0) and flux < faint:
             q = wp.max(flux / faint, real(0.05))
-            slot = ldi(ints, wp.static(at.SLOT), n, i)
-            if uniform(pcg32(base + wp.uint64(slot), init, key, jump_a, jump_c)) < q:
+            if uniform(pcg32(key_of(ints, base, own_keys, n, i), init, key, jump_a, jump_c)) < q:
                 factor = real(1.0) / q
             else:
                 factor = real(0.0)
@@ -192,12 +201,12 @@ def compact_kernels(precision):
             kept[count_up(counter, 0, 1)] = i
 
     @wp.kernel(module=module, enable_backward=False)
-    def gather(floats: array, ints: INT, kept: INT, floats_out: array, ints_out: INT, n: wp.int64):
+    def gather(floats: array, ints: INT, kept: INT, floats_out: array, ints_out: INT, columns: int, n: wp.int64):
         j = wp.tid()
         i = kept[j]
         for c in range(wp.static(at.NUM_FLOATS)):
             st(floats_out, c, n, j, ld(floats, c, n, i))
-        for c in range(wp.static(at.NUM_INTS)):
+        for c in range(columns):
             sti(ints_out, c, n, j, ldi(ints, c, n, i))
 
     return select_live, gather

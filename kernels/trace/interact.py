@@ -12,7 +12,7 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.optics import optics
 from kernels.precision import INT, LONG, bundle, ld_table, ldi, select_int, sti
-from kernels.rng import pcg32, uniform_of
+from kernels.rng import child_key, half_of_key, join_key, pcg32, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 
@@ -20,13 +20,19 @@ from kernels.trace import layout as at
 ANGLES = 1025
 
 
-@functools.cache
-def interact_kernel(precision, backward=False, sags=False, angles=False):
+def interact_kernel(precision, backward=False, sags=False, angles=False, splits=False):
     """The kernel for one precision; ``backward=True`` is the one with an adjoint.
 
     With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row. With
     ``angles`` a coating may have a table over the cosine of the angle of incidence, `ANGLES` even steps from 0 to 1.
+    With ``splits`` rays that may split do so: launched with ``force`` 1 the kernel writes their reflected part, with 2
+    the transmitted one, each with its share of the flux, and nothing is drawn.
     """
+    return _interact_kernel(precision, bool(backward), bool(sags), bool(angles), bool(splits))
+
+
+@functools.cache  # by position, so that one build has one key
+def _interact_kernel(precision, backward, sags, angles, splits):
     b = bundle(precision)
     real, array = b.real, b.array
     ld, st, st_plain, ld_fixed = b.ld, b.st, b.st_plain, b.ld_fixed
@@ -39,6 +45,7 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
         f"kernels.trace.{precision}"
         + (".interact_sag" if sags else "")
         + (".interact_angle" if angles else "")
+        + (".interact_split" if splits else "")
         + (".adjoint" if backward else "")
     )
     module = kernel_module(name, backward=backward)
@@ -51,7 +58,8 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
         attenuation: array, acc: array, given: array,
         angular: array, angle_cell: INT,
         lines: int, fresnel_policy: int, p_low: real, p_high: real,
-        base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
+        base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64,
+        may_split: int, force: int, turn: wp.uint64, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         zero = real(0.0)
@@ -165,12 +173,26 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
         p_exact = detach(r_power)
         p = select(p_exact < p_low, p_low, select(p_exact > p_high, p_high, p_exact))
         p = select(fresnel_policy == 1, p_exact, p)
-        chosen = uniform(pcg32(base + wp.uint64(slot), init, key, jump_a, jump_c)) < p
+        id = base + wp.uint64(slot)
+        if wp.static(splits):
+            id = join_key(ldi(ints, wp.static(at.KEY_LOW), n, i), ldi(ints, wp.static(at.KEY_HIGH), n, i))
+        chosen = uniform(pcg32(id, init, key, jump_a, jump_c)) < p
         # beyond the critical angle there is nothing to choose
         chosen = wp.where(total, True, chosen)
         p_other = one - p
         w_reflect = select(total, one, r_power / select(p > zero, p, one))
         w_transmit = t_power / select(p_other > zero, p_other, one)
+        halves = False
+        if wp.static(splits):
+            # a surface that scatters does not split
+            lobe = ld_table(rows, m + wp.static(at.LOBE))
+            allowance = ldi(ints, wp.static(at.ALLOWANCE), n, i)
+            could = wp.where(lobe < 0, wp.where(total, False, refracting), False)
+            could = wp.where(may_split == 1, wp.where(valid, could, False), False)
+            halves = wp.where(allowance > 1, could, False)
+            chosen = wp.where(halves, force == 1, chosen)
+            w_reflect = select(halves, r_power, w_reflect)
+            w_transmit = select(halves, t_power, w_transmit)
         weight = select(chosen, w_reflect, w_transmit)
         reflects = wp.where(mirror, True, wp.where(refracting, chosen, False))
         weight = select(mirror, r_table, select(refracting, weight, one))
@@ -202,6 +224,19 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
             select_int(kind == wp.static(at.DETECTOR), wp.static(at.DETECTED), wp.static(at.ALIVE)),
         )
         after = select_int(valid, after, select_int(alive, wp.static(at.ESCAPED), wp.static(at.DEAD)))
+        if wp.static(splits):
+            part = allowance / 2
+            child = child_key(id, turn)
+            second = force == 2
+            # of the second launch only the split-off rays count, and those that would have split
+            other = select_int(could, wp.static(at.REFUSED), wp.static(at.DEAD))
+            born = select_int(flux_out > zero, wp.static(at.ALIVE), wp.static(at.DEAD))
+            after = select_int(second, select_int(halves, born, other), after)
+            key = wp.where(second, child, id)
+            kept = select_int(halves, select_int(second, part, allowance - part), allowance)
+            sti(ints_out, wp.static(at.ALLOWANCE), n, i, kept)
+            sti(ints_out, wp.static(at.KEY_LOW), n, i, half_of_key(key, False))
+            sti(ints_out, wp.static(at.KEY_HIGH), n, i, half_of_key(key, True))
         sti(ints_out, wp.static(at.SLOT), n, i, slot)
         sti(ints_out, wp.static(at.WAVELENGTH), n, i, line)
         sti(ints_out, wp.static(at.MEDIUM), n, i, select_int(valid, entered, medium))
@@ -210,6 +245,8 @@ def interact_kernel(precision, backward=False, sags=False, angles=False):
 
         # what the surface keeps, booked where it happens: in expectation 1 - R - T of the arriving flux
         lost = select(chosen, zero, (one - r_power - t_power) / select(p_other > zero, p_other, one))
+        if wp.static(splits):
+            lost = select(halves, one - r_power - t_power, lost)
         lost = select(coated, select(total, zero, lost), select(mirror, one - r_table, zero))
         st_plain(aux, wp.static(at.FLUX_AT_HIT), n, i, detach(flux_hit))
         st_plain(aux, wp.static(at.LOSS), n, i, detach(flux_hit * lost))

@@ -7,12 +7,13 @@ A batch is a structure of arrays. Floats and integers of a ray lie in two flat a
 X, Y, Z, L, M, N, FLUX, PATH = range(8)
 NUM_FLOATS = 8
 
-# columns of the integer state
-SLOT, WAVELENGTH, MEDIUM, LAST, STATE = range(5)
-NUM_INTS = 5
+# columns of the integer state; the last three are used where rays split: the halves of a key of its own, and how many
+# live rays may still come of it
+SLOT, WAVELENGTH, MEDIUM, LAST, STATE, KEY_LOW, KEY_HIGH, ALLOWANCE = range(8)
+NUM_INTS = 8
 
 # values of the column STATE
-DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED = range(5)
+DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED, REFUSED = range(6)
 
 # columns of what an interaction leaves behind for the books
 FLUX_AT_HIT, LOSS = range(2)
@@ -45,7 +46,8 @@ BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETEC
     9
 )
 ESCAPE_COUNT, DEPTH_COUNT, ROULETTE_COUNT, ABSORBED_COUNT, BAD_COUNT = range(9, 14)
-NUM_LEDGER = 14
+REFUSED_COUNT = 14
+NUM_LEDGER = 15
 
 # what is kept for each row: hits, incident flux, flux that stayed there (fixed point)
 ROW_HITS, ROW_INCIDENT, ROW_LOSS = range(3)

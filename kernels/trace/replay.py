@@ -11,7 +11,7 @@ from kernels.precision import REALS
 from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
-from kernels.trace.wavefront import Bounce, Emitter, Lane, State
+from kernels.trace.wavefront import PLAIN_INTS, Bounce, Emitter, Lane, State
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ReplayLane(Lane):
             last = self._stages[-1]
             names = {"floats": last.after.floats, "ints": last.after.ints, "kept": last.kept,
                      "counter": self._counter, "floats_out": stage.before.floats, "ints_out": stage.before.ints,
-                     "n": wp.int64(n)}  # fmt: skip
+                     "columns": PLAIN_INTS, "n": wp.int64(n)}  # fmt: skip
             self._moves.append([Command(kernel, device, names) for kernel in compact_kernels(p)])
         self._stages.append(stage)
         self._bounces.append(

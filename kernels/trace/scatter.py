@@ -17,6 +17,7 @@ from kernels.precision import INT, LONG, bundle, ld_table, ldi, sti
 from kernels.rng import pcg32, slot_key, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS
 from kernels.trace import layout as at
+from kernels.trace.books import key_of
 
 _BRANCH, _U1, _U2, _LOBE = (wp.uint64(slot_key(slot)) for slot in (6, 7, 8, 10))
 
@@ -62,7 +63,8 @@ def scatter_kernel(precision, backward=False):
     def scatter(
         ints: INT, row_hit: INT, before: array, floats: array, numbers: array, rows: LONG, shares: array,
         lobes: array, ints_out: INT, aux: array, scattered: array,
-        base: wp.uint64, init: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, n: wp.int64,
+        base: wp.uint64, init: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64, own_keys: int,
+        n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         row = ldi(row_hit, 0, n, i)
@@ -99,7 +101,7 @@ def scatter_kernel(precision, backward=False):
             incident = chosen
             if kind == wp.static(at.MIRROR):
                 incident = chosen - real(2.0) * wp.dot(chosen, facing) * facing
-            id = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
+            id = key_of(ints, base, own_keys, n, i)
             share = shares[row * wp.static(at.NUM_SCATTER) + wp.static(at.SCATTER_SHARE)]
             albedo = shares[row * wp.static(at.NUM_SCATTER) + wp.static(at.LOBE_SHARE)]
             back = detach(shares[row * wp.static(at.NUM_SCATTER) + wp.static(at.LOBE_BEHIND)])

@@ -28,6 +28,7 @@ class Run:
 
     ``scale`` is the number of quanta in a watt; ``faint`` the flux below which roulette begins (W); ``exact`` says that
     the branch probability is the reflectance itself; ``eps`` is the least distance to another surface (mm).
+    Before the bounce ``split_depth`` rays split at refracting surfaces, up to ``split_budget`` live rays of one born.
     """
 
     seed: int
@@ -39,6 +40,8 @@ class Run:
     p_low: float
     p_high: float
     eps: float
+    split_depth: int = 0
+    split_budget: int = 1
 
     @property
     def init(self):

@@ -16,6 +16,7 @@ from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import GROUPS, search_kernel
+from kernels.trace.splitting import split_kernels
 from kernels.trace.tree import tree_kernel
 
 _lock = threading.Lock()
@@ -62,7 +63,7 @@ def modules_of(kernels):
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False):
+def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False, splits=False):
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
@@ -75,6 +76,11 @@ def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sa
         ("sag", backward): lambda: sag_kernels(precision, backward=backward) if sags else [],
         ("variant", sags, angles, backward): lambda: (
             variant_kernels(precision, backward=backward, sags=sags, angles=angles) if sags or angles else []
+        ),
+        ("splits", sags, angles): lambda: (
+            [*split_kernels(precision), interact_kernel(precision, sags=sags, angles=angles, splits=True)]
+            if splits
+            else []
         ),
         **{("birth", kind): lambda kind=kind: adjoint_kernels(precision, (kind,)) for kind in kinds},
     }

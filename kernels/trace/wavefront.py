@@ -22,6 +22,8 @@ from kernels.trace.search import row_groups, search_kernel
 from kernels.trace.tree import tree_kernel
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
+# integer columns that a ray has which does not split
+PLAIN_INTS = at.KEY_LOW
 # below this share of live rays a bounce is worth compacting
 CROWDED = 0.75
 
@@ -121,7 +123,8 @@ class Bounce:
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
             "ledger": lane.ledger, "row_books": lane.row_books,
             "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
-            "exact": int(run.exact), "last_bounce": 0,
+            "exact": int(run.exact), "last_bounce": 0, "own_keys": int(lane.splits), "may_split": 0, "force": 1,
+            "turn": wp.uint64(0),
         }  # fmt: skip
         self._search = [
             Command(search_kernel(p, size), device, {**state, "row": row, "first": int(place == 0)})
@@ -139,7 +142,8 @@ class Bounce:
                          "code": code, "block": block, "limits": limits, "first": int(not self._search)}  # fmt: skip
                 self._search.append(Command(search_sag_kernel(p), device, names))
             self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
-        self._interact = Command(interact_kernel(p, **variant_of(tables)), device, state)
+        self.arguments = state
+        self._interact = Command(interact_kernel(p, **lane.variant), device, state)
         self._scatter = []
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
@@ -167,7 +171,9 @@ class Bounce:
         """The interaction alone, for rays whose next surface is known: a step without search and scatter."""
         if self._locate is not None:
             self._locate.run(count)
-        self._interact.run(count, keyed(base, bounce))
+        lane = self._lane
+        turn = {"turn": wp.uint64(bounce + 1), "may_split": int(bounce < lane.run.split_depth)} if lane.splits else {}
+        self._interact.run(count, {**keyed(base, bounce), **turn})
 
     def book(self, count, base, bounce):
         """Book the step, and let faint rays play roulette.
@@ -208,6 +214,9 @@ def hits_to_record(tables, before, row_hit, count):
 class Lane:
     """A workspace for batches of up to ``capacity`` rays."""
 
+    # whether rays of this lane split in two, with keys of their own
+    splits = False
+
     def __init__(self, tables, run, capacity):
         self.tables, self.run, self.capacity = tables, run, capacity
         device = tables.device
@@ -216,6 +225,7 @@ class Lane:
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
         self.records = []
+        self.variant = {**variant_of(tables), "splits": self.splits}
         self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
         self.given = wp.zeros(
             at.NUM_GIVEN * capacity if tables.sags else 1, dtype=REALS[tables.precision], device=device
@@ -265,7 +275,7 @@ class ForwardLane(Lane):
             # the step from state k lands in state 1 - k; compaction brings it back to k
             names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": kept,
                      "counter": self._kept_count, "floats_out": self._states[k].floats,
-                     "ints_out": self._states[k].ints, "n": wp.int64(capacity)}  # fmt: skip
+                     "ints_out": self._states[k].ints, "columns": PLAIN_INTS, "n": wp.int64(capacity)}  # fmt: skip
             self._select.append(Command(select, device, names))
             self._gather.append(Command(gather, device, names))
 

@@ -39,6 +39,7 @@ class SimulationResult:
         total_flux_lost: given up at ``max_depth`` and in roulette.
         trace_time_sec: wall-clock time.
         ray_paths: None.
+        split_budget_saturated: whether a ray that could have split was not allowed to.
         surfaces: `SurfaceBooks` of every surface, by name.
     """
 
@@ -58,6 +59,7 @@ class SimulationResult:
     total_flux_lost: float = 0.0
     trace_time_sec: float = 0.0
     ray_paths: None = None
+    split_budget_saturated: bool = False
     surfaces: dict[str, SurfaceBooks] = field(default_factory=dict)
 
     @property

@@ -191,7 +191,6 @@ CASES = [
     (nsq.SamplingPolicy, {"reflect_prob": 1.5}, ValueError, ["reflect_prob", "1.5", "<= 1"]),
     (nsq.SamplingPolicy, {"reflect_prob": None}, TypeError, ["reflect_prob", "None"]),
     (nsq.SamplingPolicy, {"rr_start_flux": -1.0}, ValueError, ["rr_start_flux", "-1.0", ">= 0"]),
-    (nsq.SamplingPolicy, {"split_depth": 2}, NotImplementedError, ["split_depth", "2", "not supported yet"]),
     (nsq.SamplingPolicy, {"split_depth": 0.5}, ValueError, ["split_depth", "0.5", "whole number"]),
 ]
 
