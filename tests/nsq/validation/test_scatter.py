@@ -25,11 +25,11 @@ def mirror(bsdf, fraction=1.0, degrees=0.0, reflectance=1.0):
     )
     scene.add_component("M", surface)
     enclose(scene, "D", 10.0)
-    scene.sampling_policy = OFF
     return scene
 
 
 def trace(scene, rays=RAYS, **options):
+    scene.sampling_policy = OFF
     return scene.trace(rays, min_flux_fraction=0.0, seed=4, **options)
 
 
