@@ -28,20 +28,20 @@ _HERE = CoordinateSystem()
 
 
 class _Locate(torch.autograd.Function):
-    """Distance and geometric normal (4, n) from rays (6, n) and surface numbers (rows, 10)."""
+    """Distance and geometric normal (4, n) from rays (6, n), surface numbers (rows, 10) and sag numbers (S,)."""
 
     @staticmethod
-    def forward(ctx: Any, rays: torch.Tensor, numbers: torch.Tensor, distance: Any, row_hit: Any) -> torch.Tensor:
-        ctx.save_for_backward(rays, numbers)
-        ctx.found = (distance, row_hit)
-        return torch.from_numpy(probe.locate(rays.detach().numpy(), numbers.detach().numpy(), distance, row_hit))
+    def forward(ctx: Any, rays: torch.Tensor, numbers: torch.Tensor, sags: torch.Tensor, found: tuple) -> torch.Tensor:
+        ctx.save_for_backward(rays, numbers, sags)
+        ctx.found = found
+        return torch.from_numpy(probe.locate(rays.detach().numpy(), *found))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[Any, ...]:
-        rays, numbers = (t.detach().numpy() for t in ctx.saved_tensors)
-        to_rays, to_numbers = probe.locate_adjoint(rays, numbers, *ctx.found, upstream.numpy())
-        return torch.from_numpy(to_rays), torch.from_numpy(to_numbers), None, None
+        rays = ctx.saved_tensors[0].detach().numpy()
+        gradients = probe.locate_adjoint(rays, *ctx.found, upstream.numpy())
+        return (*(torch.from_numpy(g) for g in gradients), None)
 
 
 class _Emit(torch.autograd.Function):
@@ -68,12 +68,13 @@ def _first_hits(origins: torch.Tensor, directions: torch.Tensor, placed: list[tu
     if not placed:
         n = len(origins)
         return origins.new_full((n,), torch.inf), torch.zeros_like(origins), np.full(n, -1, dtype=np.int32)
-    numbers, domain = lower_surfaces(placed)
+    rows, surfaces = lower_surfaces(placed)
     rays = torch.cat([origins, directions], dim=1).T.contiguous()
-    distance, row_hit = probe.nearest(rays.detach().numpy(), numbers.detach().numpy(), domain, _EPS)
-    located = _Locate.apply(rays, numbers, distance, row_hit)
-    met = torch.from_numpy(row_hit >= 0)
-    return torch.where(met, located[0], torch.inf), located[1:].T, row_hit
+    distance, row_hit = probe.nearest(rays.detach().numpy(), surfaces, _EPS)
+    located = _Locate.apply(rays, rows.numbers, rows.sag_numbers, (surfaces, distance, row_hit))
+    met = row_hit >= 0
+    owner = np.where(met, rows.owner[row_hit], -1).astype(np.int32)
+    return torch.where(torch.from_numpy(met), located[0], torch.inf), located[1:].T, owner
 
 
 def _against(normals: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:

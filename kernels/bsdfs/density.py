@@ -74,7 +74,7 @@ def build(precision):
     @wp.func
     def sample(u1: real, u2: real, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
         h = wp.where(transmitted == 1, -n, n)
-        theta = degrees_of(-wp.dot(d, h))
+        theta = degrees_of(-wp.dot(d, n))
         got = drawn(table, at, detach(theta), u2)
         sine = wp.sqrt(got[0])
         cosine = wp.sqrt(real(1.0) - got[0])

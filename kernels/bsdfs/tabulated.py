@@ -23,7 +23,7 @@ def build(precision):
         h = wp.where(transmitted == 1, -n, n)
         cosine = wp.sqrt(u2)
         sine = wp.sqrt(real(1.0) - u2)
-        value = value_at(table, at, degrees_of(-wp.dot(d, h)), degrees_of(cosine))
+        value = value_at(table, at, degrees_of(-wp.dot(d, n)), degrees_of(cosine))
         weight = wp.clamp(real(3.141592653589793) * value, real(0.0), real(1.0))
         return along(sine * cos_turn(u1), sine * sin_turn(u1), cosine, h), share * weight
 

@@ -17,7 +17,7 @@ from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 
 # entries of a coating's table over the cosine of the angle of incidence
-ANGLES = 1025
+ANGLES = 4097
 
 
 def interact_kernel(precision, backward=False, sags=False, angles=False, splits=False):

@@ -4,6 +4,7 @@ These serve methods of single objects. They launch the kernels of the wavefront,
 """
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
@@ -16,8 +17,10 @@ from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
+from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import lobe_of
 from kernels.trace.search import FAR, search_kernel
+from kernels.trace.tree import tree_kernel
 from kernels.trace.wavefront import State
 
 PRECISION = "float64"
@@ -93,62 +96,104 @@ def _upload(values, dtype=np.float64, real=wp.float64):
     return wp.array(values if values.size else np.zeros(1, dtype), dtype=real, device="cpu")
 
 
-def nearest(rays, numbers, domain, eps):
-    """Distances and rows (-1 for none) that rays (6, n) meet first among surfaces given by their tables."""
+@dataclass(frozen=True)
+class Surfaces:
+    """Surfaces as host arrays; the fields are those of a scene's rows and tables.
+
+    ``numbers`` (rows, 10) and ``sag_numbers`` (S,) have gradients. ``rows`` (rows, integers of a row) says which rows
+    are sags, ``tree`` holds the rows in the tree and their boxes' lower and upper corners.
+    """
+
+    numbers: np.ndarray
+    sag_numbers: np.ndarray
+    domain: np.ndarray
+    rows: np.ndarray
+    triangles: np.ndarray
+    triangle_of_row: np.ndarray
+    linear_rows: tuple
+    tree: tuple
+    sags: tuple
+    sag_limits: np.ndarray
+
+
+def nearest(rays, surfaces, eps):
+    """Distances and rows (-1 for none) that rays (6, n) meet first."""
     n = rays.shape[1]
-    floats, ints = _upload(rays), wp.full(at.NUM_INTS * max(1, n), -1, dtype=wp.int32, device="cpu")
+    ints = np.zeros((at.NUM_INTS, max(1, n)), dtype=np.int32)
+    ints[at.LAST], ints[at.STATE] = -1, at.ALIVE
     distance = wp.full(max(1, n), FAR, dtype=wp.float64, device="cpu")
     row_hit = wp.full(max(1, n), -1, dtype=wp.int32, device="cpu")
-    shared = {"floats": floats, "ints": ints, "distance": distance, "row_hit": row_hit, "numbers": _upload(numbers),
-              "domain": _upload(domain), "row": 0, "first": 0, "eps": wp.float64(eps), "n": wp.int64(n)}  # fmt: skip
+    tree_rows, lower, upper = surfaces.tree
+    shared = {
+        "floats": _upload(rays), "ints": _upload_ints(ints), "distance": distance, "row_hit": row_hit,
+        "numbers": _upload(surfaces.numbers), "domain": _upload(surfaces.domain), "eps": wp.float64(eps), "first": 0,
+        "n": wp.int64(n), "triangles": _upload(surfaces.triangles), "tree_rows": _upload_ints(tree_rows),
+        "triangle_of_row": _upload_ints(surfaces.triangle_of_row), "sag_numbers": _upload(surfaces.sag_numbers),
+        "sag_limits": _upload(surfaces.sag_limits),
+    }  # fmt: skip
     if n:
-        search = Command(search_kernel(PRECISION, 1), "cpu", shared)
-        for row in range(len(numbers)):
-            search.run(n, {"row": row})
+        for row in surfaces.linear_rows:
+            Command(search_kernel(PRECISION, 1), "cpu", {**shared, "row": row}).run(n)
+        if len(tree_rows):
+            corners = (wp.array(c.astype(np.float32), dtype=wp.vec3, device="cpu") for c in (lower, upper))
+            tree = wp.Bvh(*corners)
+            Command(tree_kernel(PRECISION), "cpu", {**shared, "tree": tree.id}).run(n)
+        for row, code, block, limits in surfaces.sags:
+            names = {**shared, "row": row, "code": code, "block": block, "limits": limits}
+            Command(search_sag_kernel(PRECISION), "cpu", names).run(n)
     return distance.numpy()[:n].copy(), row_hit.numpy()[:n].copy()
 
 
-def locate(rays, numbers, distance, row_hit):
+def locate(rays, surfaces, distance, row_hit):
     """(4, n): distance and unit normal where rays (6, n) meet the surfaces ``row_hit``; zeros for misses."""
     n = rays.shape[1]
     out = wp.zeros(NUM_LOCATED * max(1, n), dtype=wp.float64, device="cpu")
     if n:
-        names = _located(rays, numbers, distance, row_hit, out)
+        names = _located(rays, surfaces, distance, row_hit, out)
         Command(locate_kernel(), "cpu", names).run(n)
+        if surfaces.sags:
+            # writes the rays that met a sag and no other
+            Command(locate_sag_kernel(PRECISION), "cpu", {**names, "given": out}).run(n)
     return out.numpy()[: NUM_LOCATED * n].reshape(NUM_LOCATED, n).copy()
 
 
-def locate_adjoint(rays, numbers, distance, row_hit, upstream):
-    """Gradients of rays (6, n) and numbers (rows, 10) from that of `locate`'s result."""
+def locate_adjoint(rays, surfaces, distance, row_hit, upstream):
+    """Gradients of rays (6, n), numbers (rows, 10) and sag numbers (S,) from that of `locate`'s result."""
     n = rays.shape[1]
+    sums, sag_sums = np.zeros_like(surfaces.numbers), np.zeros_like(surfaces.sag_numbers)
     if not n:
-        return np.zeros_like(rays), np.zeros_like(numbers)
+        return np.zeros_like(rays), sums, sag_sums
+    on_sag = (row_hit >= 0) & (surfaces.rows[row_hit, at.SAG] >= 0)
     out = wp.zeros(NUM_LOCATED * n, dtype=wp.float64, device="cpu")
-    names = _located(rays, numbers, distance, row_hit, out)
+    names = _located(rays, surfaces, distance, np.where(on_sag, -1, row_hit), out)
     names["floats"].grad, out.grad = wp.zeros(6 * n, dtype=wp.float64, device="cpu"), _upload(upstream)
     adjoints = {"floats": names["floats"].grad, "out": out.grad}
     Command(locate_kernel(backward=True), "cpu", names, adjoints).run(n)
-    sums = np.zeros_like(numbers)
-    met = row_hit >= 0
+    met = (row_hit >= 0) & ~on_sag
     np.add.at(sums, row_hit[met], names["acc"].numpy().reshape(NUM_NUMBERS, n).T[met])
-    return names["floats"].grad.numpy().reshape(6, n).copy(), sums
+    if on_sag.any():
+        sag_gradient = _upload(sag_sums)
+        names = _located(rays, surfaces, distance, row_hit, out) | {"floats": names["floats"], "given": out}
+        adjoints |= {"sag_numbers": sag_gradient, "given": out.grad}
+        Command(locate_sag_kernel(PRECISION, backward=True), "cpu", names, adjoints).run(n)
+        sag_sums = sag_gradient.numpy().copy()
+    return adjoints["floats"].numpy().reshape(6, n).copy(), sums, sag_sums
 
 
-def _located(rays, numbers, distance, row_hit, out):
+def _located(rays, surfaces, distance, row_hit, out):
     n = rays.shape[1]
+    alive = np.zeros((at.NUM_INTS, n), dtype=np.int32)
+    alive[at.STATE] = at.ALIVE
     return {
-        "floats": _upload(rays), "distance": _upload(distance), "row_hit": _upload(row_hit, np.int32, wp.int32),
-        "numbers": _upload(numbers), "acc": wp.zeros(NUM_NUMBERS * n, dtype=wp.float64, device="cpu"), "out": out,
-        "n": wp.int64(n),
+        "floats": _upload(rays), "distance": _upload(distance), "row_hit": _upload_ints(row_hit),
+        "numbers": _upload(surfaces.numbers), "acc": wp.zeros(NUM_NUMBERS * n, dtype=wp.float64, device="cpu"),
+        "out": out, "n": wp.int64(n), "ints": _upload_ints(alive), "sag_numbers": _upload(surfaces.sag_numbers),
+        "rows": wp.array(surfaces.rows.ravel(), dtype=wp.int64, device="cpu"),
     }  # fmt: skip
 
 
-def _runs(ids):
-    """(offset, first id, length) of every stretch of consecutive ids."""
-    breaks = np.flatnonzero(np.diff(ids) != 1) + 1
-    starts = np.concatenate([[0], breaks]) if len(ids) else np.zeros(0, int)
-    stops = np.concatenate([breaks, [len(ids)]])
-    return [(int(a), int(ids[a]), int(b - a)) for a, b in zip(starts, stops, strict=False)]
+def _upload_ints(values):
+    return _upload(values, np.int32, wp.int32)
 
 
 @functools.cache
@@ -200,6 +245,14 @@ def sample_lobe(code, share, behind_share, table, incident, normals, seed_init, 
         )  # fmt: skip
         direction, weight, behind = (a.numpy().copy() for a in out)
     return direction, weight, behind.astype(bool)
+
+
+def _runs(ids):
+    """(offset, first id, length) of every stretch of consecutive ids."""
+    breaks = np.flatnonzero(np.diff(ids) != 1) + 1
+    starts = np.concatenate([[0], breaks]) if len(ids) else np.zeros(0, int)
+    stops = np.concatenate([breaks, [len(ids)]])
+    return [(int(a), int(ids[a]), int(b - a)) for a, b in zip(starts, stops, strict=False)]
 
 
 def emit(ids, init, source, numbers, cumulative, lines):

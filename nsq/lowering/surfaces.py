@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from kernels.shapes.quadric import NUM_DOMAIN
+from kernels.trace import layout as at
+from kernels.trace import probe
 
 from ..coordinates import lower_frames
 from ..geometries import (
@@ -233,11 +235,28 @@ def _size(place: torch.Tensor, lower: np.ndarray, upper: np.ndarray) -> float:
     return max(spread, float(extents.max()) if extents.size else 0.0) or 1.0
 
 
-def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[torch.Tensor, np.ndarray]:
-    """Numbers (rows, 10), attached, and limits (rows, 15) of (frame, geometry) pairs of analytic shapes."""
+@dataclass(frozen=True)
+class _Posed:
+    """A geometry in a frame, as surfaces and detectors have them."""
+
+    cs: Any
+    geometry: Any
+
+
+def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[Rows, probe.Surfaces]:
+    """Rows of (frame, geometry) pairs, and the same as host arrays. The owner of a row is the pair it comes from."""
     turn, place = lower_frames([cs for cs, _ in placed])
-    coefficients, limits, _ = _quadrics([geometry for _, geometry in placed], "cpu")
-    return torch.cat([place, turn[:, :, 2], coefficients], dim=1), _domain(turn, limits)
+    rows = lower_rows([_Posed(*pair) for pair in placed], turn, place)
+    table = np.zeros((len(rows.owner), at.NUM_ROW_INTS), dtype=np.int64)
+    table[:, at.SAG] = -1
+    for row, code, block, _ in rows.sags:
+        table[row, [at.SAG, at.SAG_BLOCK]] = code, block
+    surfaces = probe.Surfaces(
+        numbers=rows.numbers.detach().numpy(), sag_numbers=rows.sag_numbers.detach().numpy(), domain=rows.domain,
+        rows=table, triangles=rows.triangles, triangle_of_row=rows.triangle_of_row, linear_rows=rows.linear_rows,
+        tree=(rows.tree_rows, rows.tree_lower, rows.tree_upper), sags=rows.sags, sag_limits=rows.sag_limits,
+    )  # fmt: skip
+    return rows, surfaces
 
 
 # numbers of a surface that only say where it ends: no derivative reaches them

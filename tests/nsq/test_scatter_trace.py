@@ -484,3 +484,17 @@ def test_a_spectral_map_is_differentiable():
         change = (moment(0.7 + h) - moment(0.7 - h)) / (2.0 * h)
     assert slope.item() == pytest.approx(change.item(), rel=1e-4)
     assert abs(slope.item()) > 0.1
+
+
+@pytest.mark.parametrize("sampler", ["cosine", "density"])
+def test_a_table_behind_a_surface_is_read_at_the_same_incidence(tmp_path, sampler):
+    path = tmp_path / "lobe.csv"
+    rows = [(i, s, 0.25 * (1.0 - i / 180.0)) for i in (0.0, 30.0, 60.0, 90.0) for s in (0.0, 45.0, 90.0)]
+    path.write_text("\n".join(",".join(map(repr, row)) for row in rows))
+    rays = np.tile([0.5, 0.0, -math.sqrt(0.75)], (100, 1)), np.tile([0.0, 0.0, 1.0], (100, 1)), None
+    rest = nsq.NSQRng(3), np.arange(100), 0
+    front = nsq.TabulatedBSDF(path, 0.0, sampler).sample(100, *rays, *rest)
+    behind = nsq.TabulatedBSDF(path, 1.0, sampler).sample(100, *rays, *rest)
+    assert behind[2].all()
+    assert behind[1] == pytest.approx(front[1], abs=1e-12)
+    assert behind[0][:, 2] == pytest.approx(-front[0][:, 2], abs=1e-12)

@@ -246,3 +246,45 @@ def test_gradients_reach_the_vertices_of_a_mesh():
                 sides.append(value(moved).item())
             expected = (sides[0] - sides[1]) / 2e-5
             assert gradient[i, j].item() == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ray_intersect_of_a_sag_has_its_derivatives(shape):
+    rng = np.random.default_rng(4)
+    origins = torch.tensor(np.c_[rng.uniform(-3, 3, (4, 2)), np.full(4, -20.0)], requires_grad=True)
+    tilt = rng.uniform(-0.05, 0.05, (4, 2))
+    directions = torch.tensor(np.c_[tilt, np.sqrt(1.0 - (tilt**2).sum(axis=1))], requires_grad=True)
+    names = [name for name in NUMBERS if name in USED[shape]]
+    leaves = [torch.tensor(NUMBERS[name], dtype=torch.float64, requires_grad=True) for name in names]
+
+    def meet(o, d, *values):
+        geometry = SHAPES[shape]({**NUMBERS, **dict(zip(names, values, strict=True))})
+        t, _, hit, n_geom = geometry.ray_intersect(o, d)
+        assert bool(hit.all())
+        return t, n_geom
+
+    t, n_geom = meet(origins, directions, *leaves)
+    point = (origins + t[:, None] * directions).detach()
+    geometry = SHAPES[shape](NUMBERS)
+    assert torch.max(torch.abs(geometry.implicit(point))).item() < 1e-12
+    assert torch.allclose(torch.linalg.vector_norm(n_geom, dim=1), torch.ones(4, dtype=torch.float64))
+    assert torch.autograd.gradcheck(meet, (origins, directions, *leaves), eps=1e-7, atol=1e-6)
+
+
+def test_ray_intersect_of_a_mesh_and_of_several_surfaces():
+    vertices, faces = box(5.0, 1)
+    cube = nsq.MeshGeometry((vertices, faces))
+    origins = np.array([[0.0, 0.0, -20.0], [4.9, -4.9, -20.0], [6.0, 0.0, -20.0]])
+    directions = np.tile([0.0, 0.0, 1.0], (3, 1))
+    t, normals, hit, n_geom = cube.ray_intersect(origins, directions)
+    assert hit.tolist() == [True, True, False]
+    assert t[:2] == pytest.approx([15.0, 15.0])
+    assert np.isinf(t[2])
+    assert normals[0] == pytest.approx([0.0, 0.0, -1.0])
+    assert np.abs(n_geom[0]) == pytest.approx([0.0, 0.0, 1.0])
+    bundle = nsq.NSQRayBundle(*origins.T, *directions.T, flux=np.ones(3), wavelength=np.full(3, 0.55))
+    plane = nsq.AbsorbingComponent(nsq.CoordinateSystem(z=-16.0), nsq.FinitePlaneGeometry(8.0, 8.0), name="plane")
+    solid = nsq.AbsorbingComponent(nsq.CoordinateSystem(), cube, name="cube")
+    t_min, _, index, _ = nsq.TorchBackend().intersect_scene(bundle, [solid, plane])
+    assert index.tolist() == [1, 0, -1]
+    assert t_min[:2].tolist() == pytest.approx([4.0, 15.0])
