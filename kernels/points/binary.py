@@ -193,7 +193,7 @@ def leaf_boxes(binary, item_lower, item_upper, item_index, dim, device):
     lowest = wp.empty(binary.count, dtype=wp.int32, device=device)
     tree = [binary.first_child, binary.starts, binary.ends]
     items = [item_lower, item_upper, item_index]
-    launch(_kernels(dim).box_leaves, binary.count, [*tree, *items, lower, upper, lowest], device)
+    launch(_kernels(dim).box_leaves, binary.count, [*tree, *items, lower, upper, lowest], device, grain=1024)
     return lower, upper, lowest
 
 

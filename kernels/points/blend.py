@@ -12,7 +12,7 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.points.launch import launch, launch_serial, once
-from kernels.points.native import FLOATS, INTS
+from kernels.points.native import FLOATS, INTS, twin
 
 V16 = wp.types.vector(length=16, dtype=wp.float64)
 INDICES = wp.array2d(dtype=wp.int64)
@@ -46,11 +46,46 @@ class Layout:
 def add_row_part(acc: V16, weight: wp.float64, features: FLOATS, start: wp.int64, count: int) -> V16: ...
 
 
-@wp.func_native("""
+_ADD_ROW = twin(
+    """
+    typedef wp::float64 D16 __attribute__((vector_size(128)));
+    typedef wp::float32 F16U __attribute__((vector_size(64), aligned(4)));
+    D16 sum;
+    __builtin_memcpy(&sum, &acc, sizeof(D16));
+    sum += weight * __builtin_convertvector(*(const F16U *)(features.data + start), D16);
+    __builtin_memcpy(&acc, &sum, sizeof(D16));
+    return acc;
+""",
+    """
     const wp::float32 *f = features.data + start;
     for (wp::int32 c = 0; c < 16; ++c) acc[c] += weight * (wp::float64)f[c];
     return acc;
-""")
+""",
+)
+
+_DOT_ROWS = twin(
+    """
+    typedef wp::float64 D8 __attribute__((vector_size(64)));
+    const wp::float32 *x = a.data + start_a, *y = b.data + start_b;
+    D8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
+    wp::float64 rest = 0;
+    wp::int32 c = 0;
+    for (; c + 8 <= count; c += 8)
+        acc += __builtin_convertvector(LOAD8(x + c), D8) * __builtin_convertvector(LOAD8(y + c), D8);
+    for (; c < count; ++c) rest += (wp::float64)x[c] * (wp::float64)y[c];
+    for (wp::int32 j = 0; j < 8; ++j) rest += acc[j];
+    return rest;
+""",
+    """
+    const wp::float32 *x = a.data + start_a, *y = b.data + start_b;
+    wp::float64 rest = 0;
+    for (wp::int32 c = 0; c < count; ++c) rest += (wp::float64)x[c] * (wp::float64)y[c];
+    return rest;
+""",
+)
+
+
+@wp.func_native(_ADD_ROW)
 def add_row_whole(acc: V16, weight: wp.float64, features: FLOATS, start: wp.int64) -> V16: ...
 
 
@@ -71,16 +106,7 @@ def add_row(acc: V16, weight: wp.float64, features: FLOATS, start: wp.int64, cou
 def store_row(out: FLOATS, start: wp.int64, acc: V16, count: int): ...
 
 
-@wp.func_native("""
-    const wp::float32 *x = a.data + start_a, *y = b.data + start_b;
-    wp::float64 acc[8] = {0, 0, 0, 0, 0, 0, 0, 0}, rest = 0;
-    wp::int32 c = 0;
-    for (; c + 8 <= count; c += 8)
-        for (wp::int32 j = 0; j < 8; ++j) acc[j] += (wp::float64)x[c + j] * (wp::float64)y[c + j];
-    for (; c < count; ++c) rest += (wp::float64)x[c] * (wp::float64)y[c];
-    for (wp::int32 j = 0; j < 8; ++j) rest += acc[j];
-    return rest;
-""")
+@wp.func_native(_DOT_ROWS)
 def dot_rows(a: FLOATS, start_a: wp.int64, b: FLOATS, start_b: wp.int64, count: int) -> wp.float64: ...
 
 

@@ -353,7 +353,7 @@ def _select_in_buckets(forest, keys, starts, wanted, chosen, gaps, anchors, devi
     )
     count = forest.count // forest.samples
     found = [buckets["bucket_owner"], blocks, cells, order, owners, count, gaps, anchors]
-    launch(kernels.scatter, total, found, device)
+    launch(kernels.scatter, total, found, device, grain=256)
 
 
 def _select_by_scan(points, samples, starts, wanted, chosen, gaps, anchors, dim, device):

@@ -44,7 +44,7 @@ def ready(kernel, device):
     _loaded(kernel.module, device.alias)
 
 
-def launch(kernel, total, inputs, device, *, grain=4096):
+def launch(kernel, total, inputs, device, *, grain=32768):
     """Run ``kernel`` over ``range(total)``; on a CPU in pieces of at least ``grain`` items shared by the lanes."""
     if total == 0:
         return

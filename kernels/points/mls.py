@@ -15,7 +15,7 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
 from kernels.points.launch import VECTORS, launch, once
-from kernels.points.native import FLOATS, INTS
+from kernels.points.native import FLOATS, INTS, twin
 from kernels.points.search import MAX_K
 
 RIDGES = {"absolute": 0, "relative": 1}
@@ -33,36 +33,92 @@ _GRAIN = 1024
 DOUBLES = wp.array(dtype=wp.float64)
 
 # exp by a power of two and a Taylor polynomial on [-ln2/2, ln2/2], to an ulp or two; library calls do not vectorise
-_WEIGHTS = """
-#if defined(__CUDA_ARCH__)
+_WEIGHTS = twin(
+    """
+    typedef wp::float64 D8 __attribute__((vector_size(64)));
+    typedef wp::float64 D8U __attribute__((vector_size(64), aligned(8)));
+    typedef wp::int64 L8 __attribute__((vector_size(64)));
+    for (wp::int32 i = 0; i < count; i += 8) {
+        D8 *p = (D8 *)(D8U *)(w.data + i), zero = {0, 0, 0, 0, 0, 0, 0, 0};
+        const D8 x = *(const D8U *)p * -rate, shifted = x * 1.4426950408889634 + 6755399441055744.0;
+        const D8 n = shifted - 6755399441055744.0;
+        const D8 r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+        D8 e = zero + 1.0 / 6227020800.0;
+        e = e * r + 1.0 / 479001600.0;
+        e = e * r + 1.0 / 39916800.0;
+        e = e * r + 1.0 / 3628800.0;
+        e = e * r + 1.0 / 362880.0;
+        e = e * r + 1.0 / 40320.0;
+        e = e * r + 1.0 / 5040.0;
+        e = e * r + 1.0 / 720.0;
+        e = e * r + 1.0 / 120.0;
+        e = e * r + 1.0 / 24.0;
+        e = e * r + 1.0 / 6.0;
+        e = e * r + 0.5;
+        e = e * r + 1.0;
+        e = e * r + 1.0;
+        const D8 scaled = (D8)((L8)e + ((L8)shifted << 52));
+        *(D8U *)p = x > -708.0 ? scaled : zero;
+    }
+""",
+    """
     for (wp::int32 j = 0; j < count; ++j) w.data[j] = exp(-w.data[j] * rate);
-#else
-    wp::float64 *p = w.data;
-    for (wp::int32 i = 0; i < count; i += 8)
-        for (wp::int32 j = i; j < i + 8; ++j) {
-            const wp::float64 x = -p[j] * rate, magic = 6755399441055744.0;
-            const wp::float64 shifted = x * 1.4426950408889634 + magic, n = shifted - magic;
-            const wp::float64 r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
-            wp::float64 e = 1.0 / 6227020800.0;
-            e = e * r + 1.0 / 479001600.0;
-            e = e * r + 1.0 / 39916800.0;
-            e = e * r + 1.0 / 3628800.0;
-            e = e * r + 1.0 / 362880.0;
-            e = e * r + 1.0 / 40320.0;
-            e = e * r + 1.0 / 5040.0;
-            e = e * r + 1.0 / 720.0;
-            e = e * r + 1.0 / 120.0;
-            e = e * r + 1.0 / 24.0;
-            e = e * r + 1.0 / 6.0;
-            e = e * r + 0.5;
-            e = e * r + 1.0;
-            e = e * r + 1.0;
-            const wp::int64 power = __builtin_bit_cast(wp::int64, shifted) << 52;
-            const wp::float64 scaled = __builtin_bit_cast(wp::float64, __builtin_bit_cast(wp::int64, e) + power);
-            p[j] = x > -708.0 ? scaled : 0.0;
-        }
-#endif
-"""
+""",
+)
+
+# the normal matrix, row by row: sum of w b b^T over the neighbours
+_NORMAL = twin(
+    """
+    typedef wp::float64 D4 __attribute__((vector_size(32)));
+    typedef wp::float64 D4U __attribute__((vector_size(32), aligned(8)));
+    wp::mat_t<PARTS, PARTS, wp::float64> r;
+    D4 rows[PARTS];
+    for (wp::int32 i = 0; i < PARTS; ++i) rows[i] = (D4){0, 0, 0, 0};
+    for (wp::int32 j = 0; j < count; ++j) {
+        const D4 b = *(const D4U *)(bases.data + 4 * j), wb = b * weights.data[j];
+        for (wp::int32 i = 0; i < PARTS; ++i) rows[i] += wb * b[i];
+    }
+    for (wp::int32 i = 0; i < PARTS; ++i)
+        for (wp::int32 j = 0; j < PARTS; ++j) r.data[i][j] = rows[i][j];
+    return r;
+""",
+    """
+    wp::mat_t<PARTS, PARTS, wp::float64> r;
+    for (wp::int32 j = 0; j < count; ++j)
+        for (wp::int32 i = 0; i < PARTS; ++i)
+            for (wp::int32 e = 0; e < PARTS; ++e)
+                r.data[i][e] += weights.data[j] * bases.data[4 * j + i] * bases.data[4 * j + e];
+    return r;
+""",
+)
+
+# A^-1 b w of every neighbour, in place of its basis
+_SHARES = twin(
+    """
+    typedef wp::float64 D4 __attribute__((vector_size(32)));
+    typedef wp::float64 D4U __attribute__((vector_size(32), aligned(8)));
+    D4 rows[PARTS];
+    for (wp::int32 i = 0; i < PARTS; ++i) {
+        rows[i] = (D4){0, 0, 0, 0};
+        for (wp::int32 j = 0; j < PARTS; ++j) rows[i][j] = inverse.data[i][j];
+    }
+    for (wp::int32 j = 0; j < count; ++j) {
+        const D4 b = *(const D4U *)(bases.data + 4 * j) * weights.data[j];
+        D4 share = {0, 0, 0, 0};
+        for (wp::int32 i = 0; i < PARTS; ++i) share += rows[i] * b[i];
+        *(D4U *)(out.data + 4 * j) = share;
+    }
+""",
+    """
+    for (wp::int32 j = 0; j < count; ++j) {
+        wp::float64 share[PARTS] = {};
+        for (wp::int32 i = 0; i < PARTS; ++i)
+            for (wp::int32 e = 0; e < PARTS; ++e)
+                share[e] += inverse.data[i][e] * bases.data[4 * j + i] * weights.data[j];
+        for (wp::int32 e = 0; e < PARTS; ++e) out.data[4 * j + e] = share[e];
+    }
+""",
+)
 
 
 @wp.func_native(_WEIGHTS)
@@ -127,8 +183,16 @@ def _kernels(dim, room):
     positions = wp.array(dtype=position)
     vector, matrix, inverse = _linear_algebra(parts)
     module = kernel_module(f"kernels.points.mls_{dim}d_{room}")
-    memory = wp.constant(room * parts)
+    memory = wp.constant(4 * room)  # four numbers a neighbour, in two dimensions the last is zero
     neighbours = wp.constant(room)
+
+    normal_snippet, share_snippet = (snippet.replace("PARTS", str(parts)) for snippet in (_NORMAL, _SHARES))
+
+    @wp.func_native(normal_snippet)
+    def normal_matrix(bases: DOUBLES, weights: DOUBLES, count: int) -> matrix: ...
+
+    @wp.func_native(share_snippet)
+    def solved_shares(inverse: matrix, bases: DOUBLES, weights: DOUBLES, count: int, out: DOUBLES): ...
 
     @wp.struct
     class Fit:
@@ -140,10 +204,10 @@ def _kernels(dim, room):
         median_square: wp.float64
 
     @wp.func
-    def basis(bases: DOUBLES, j: int) -> vector:
-        b = vector(wp.float64(1.0))
+    def basis(bases: DOUBLES, j: int, first: wp.float64) -> vector:
+        b = vector(first)
         for c in range(wp.static(dim)):
-            b[c + 1] = bases[j * wp.static(parts) + c + 1]
+            b[c + 1] = bases[4 * j + c + 1]
         return b
 
     @wp.func
@@ -168,10 +232,11 @@ def _kernels(dim, room):
         fit = Fit()
         for j in range(k):
             p = points[first + wp.int32(wp.max(indices[row, j], wp.int64(0)))]
+            bases[4 * j] = wp.float64(1.0)
             for c in range(wp.static(dim)):
-                bases[j * wp.static(parts) + c + 1] = wp.float64(x[c]) - wp.float64(p[c])
-            weights[j] = square(basis(bases, j))
-        fit.median = basis(bases, (k - 1) // 2)
+                bases[4 * j + c + 1] = wp.float64(x[c]) - wp.float64(p[c])
+            weights[j] = square(basis(bases, j, wp.float64(1.0)))
+        fit.median = basis(bases, (k - 1) // 2, wp.float64(1.0))
         fit.median_square = weights[(k - 1) // 2]
         fit.hit_square = _EXACT_HIT
         fit.bandwidth = wp.max(fit.median_square, _EXACT_HIT)
@@ -188,10 +253,7 @@ def _kernels(dim, room):
                 weights[j] = wp.where(weights[j] <= fit.hit_square, share, wp.float64(0.0))
         else:
             to_weights(weights, k, wp.float64(0.5) / fit.bandwidth)
-            a = matrix(wp.float64(0.0))
-            for j in range(k):
-                b = basis(bases, j)
-                a = a + wp.outer(b * weights[j], b)
+            a = normal_matrix(bases, weights, k)
             for i in range(wp.static(parts)):
                 if ridge == 0:
                     a[i, i] = a[i, i] + _RIDGE
@@ -201,13 +263,15 @@ def _kernels(dim, room):
         return fit
 
     @wp.func
-    def coefficient(fit: Fit, b: vector, weight: wp.float64) -> vector:
-        """What a neighbour's feature counts for in the value and in each slope."""
-        c = vector(wp.float64(0.0))
-        c[0] = weight
+    def set_shares(fit: Fit, bases: DOUBLES, weights: DOUBLES, k: int, out: DOUBLES):
+        """What every neighbour's feature counts for in the value and in each slope, four numbers a neighbour."""
         if fit.hits == 0:
-            c = (fit.inverse * b) * weight
-        return c
+            solved_shares(fit.inverse, bases, weights, k, out)
+        else:
+            for j in range(k):
+                out[4 * j] = weights[j]
+                for c in range(1, 4):
+                    out[4 * j + c] = wp.float64(0.0)
 
     @wp.kernel(module=module)
     def forward(
@@ -235,10 +299,7 @@ def _kernels(dim, room):
         bases = wp.zeros(shape=(memory,), dtype=wp.float64)
         weights = wp.zeros(shape=(neighbours,), dtype=wp.float64)
         fit = fit_row(queries[row], points, first, indices, row, ridge, bases, weights)
-        for j in range(k):  # in place: a neighbour's basis is not needed again
-            share = coefficient(fit, basis(bases, j), weights[j])
-            for e in range(wp.static(parts)):
-                bases[j * wp.static(parts) + e] = share[e]
+        set_shares(fit, bases, weights, k, bases)  # in place: the bases are not needed again
         last = wp.where(slopes_wanted == 1, wp.static(parts), 1)
         for e in range(last):
             for c in range(0, channels, _CHANNELS):
@@ -246,7 +307,7 @@ def _kernels(dim, room):
                 for j in range(k):
                     f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
                     start = f * wp.int64(channels) + wp.int64(c)
-                    acc = add_row(acc, bases[j * wp.static(parts) + e], features, start, channels - c)
+                    acc = add_row(acc, bases[4 * j + e], features, start, channels - c)
                 if e == 0:
                     store_row(values, wp.int64(row) * wp.int64(channels) + wp.int64(c), acc, channels - c)
                 else:
@@ -282,11 +343,12 @@ def _kernels(dim, room):
         bases = wp.zeros(shape=(memory,), dtype=wp.float64)
         weights = wp.zeros(shape=(neighbours,), dtype=wp.float64)
         fit = fit_row(queries[row], points, first, indices, row, ridge, bases, weights)
+        shares = wp.zeros(shape=(memory,), dtype=wp.float64)
+        set_shares(fit, bases, weights, k, shares)
         for j in range(k):
-            share = coefficient(fit, basis(bases, j), weights[j])
             pair = (wp.int64(row) * wp.int64(k) + wp.int64(j)) * wp.int64(arriving_parts)
             for e in range(arriving_parts):
-                coefficients[pair + wp.int64(e)] = wp.float32(share[e])
+                coefficients[pair + wp.int64(e)] = wp.float32(shares[4 * j + e])
         if queries_wanted == 1:
             gradient = vector(wp.float64(0.0))
             if fit.hits == 0:
@@ -300,18 +362,18 @@ def _kernels(dim, room):
                     for e in range(1, arriving_parts):
                         part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
                         product[e] = dot_rows(features, start, slope_gradient, part * wp.int64(channels), channels)
-                    outer = outer + wp.outer(product, coefficient(fit, basis(bases, j), weights[j]))
+                    outer = outer + wp.outer(product, basis(shares, j, shares[4 * j]))
                     for e in range(wp.static(parts)):
-                        products[j * wp.static(parts) + e] = product[e]
+                        products[4 * j + e] = product[e]
                 p = fit.inverse * outer  # sum over channels of (A^-1 g) x^T
                 pt = wp.transpose(p)
                 rate = wp.float64(1.0) / fit.bandwidth
                 bandwidth_gradient = wp.float64(0.0)
                 for j in range(k):
-                    b = basis(bases, j)
+                    b = basis(bases, j, wp.float64(1.0))
                     product = vector(wp.float64(0.0))
                     for e in range(wp.static(parts)):
-                        product[e] = products[j * wp.static(parts) + e]
+                        product[e] = products[4 * j + e]
                     residual = fit.inverse * product - p * b
                     u = wp.dot(b, residual)
                     gradient = gradient + (residual - pt * b - b * (u * rate)) * weights[j]
