@@ -82,7 +82,7 @@ def test_no_policy_moves_a_mean(name, policy, reference):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_comes_out_is_what_went_in_on_the_average(policy):
-    """Where weights are not one it varies from ray to ray; what roulette ends, the light that it lets live makes up for."""
+    """Where weights are not one it varies from ray to ray; what roulette ends, survivors make up for."""
     for name, build in SCENES.items():
         scene, gaps = build(), []
         scene.sampling_policy = POLICIES[policy]
