@@ -121,6 +121,75 @@ _SHARES = twin(
 )
 
 
+# The gradient to the query from the products E_j (see above), with P = A^-1 sum_j E_j c_j^T: out[0:4] the gradient with
+# the bandwidth held, out[4] that to half the bandwidth, out[5] the trace of P over the slopes.
+_PULL = twin(
+    """
+    typedef wp::float64 D4 __attribute__((vector_size(32)));
+    typedef wp::float64 D4U __attribute__((vector_size(32), aligned(8)));
+    const D4 zero = {0, 0, 0, 0};
+    D4 a[PARTS], outer[PARTS], p[PARTS], pt[PARTS];
+    for (wp::int32 i = 0; i < PARTS; ++i) {
+        a[i] = outer[i] = p[i] = pt[i] = zero;
+        for (wp::int32 j = 0; j < PARTS; ++j) a[i][j] = inverse.data[i][j];
+    }
+    for (wp::int32 j = 0; j < count; ++j) {
+        const D4 share = *(const D4U *)(shares.data + 4 * j);
+        for (wp::int32 i = 0; i < PARTS; ++i) outer[i] += share * products.data[4 * j + i];
+    }
+    for (wp::int32 i = 0; i < PARTS; ++i)
+        for (wp::int32 m = 0; m < PARTS; ++m) p[i] += outer[m] * a[i][m];
+    for (wp::int32 i = 0; i < PARTS; ++i)
+        for (wp::int32 j = 0; j < PARTS; ++j) pt[i][j] = p[j][i];
+    D4 gradient = zero;
+    wp::float64 bandwidth = 0, trace = 0;
+    for (wp::int32 j = 0; j < count; ++j) {
+        const D4 b = *(const D4U *)(bases.data + 4 * j);
+        const wp::float64 w = weights.data[j];
+        D4 residual = zero, turned = zero;
+        for (wp::int32 i = 0; i < PARTS; ++i) {
+            residual += a[i] * products.data[4 * j + i] - pt[i] * b[i];
+            turned += p[i] * b[i];
+        }
+        const D4 bb = b * b, br = b * residual;
+        const wp::float64 u = br[0] + br[1] + br[2] + br[3];
+        gradient += (residual - turned - b * (u * rate)) * w;
+        bandwidth += u * w * (bb[1] + bb[2] + bb[3]);
+    }
+    for (wp::int32 i = 1; i < PARTS; ++i) trace += p[i][i];
+    *(D4U *)out.data = gradient;
+    out.data[4] = bandwidth * rate * rate;
+    out.data[5] = trace;
+""",
+    """
+    wp::float64 outer[PARTS][PARTS] = {}, p[PARTS][PARTS] = {};
+    for (wp::int32 j = 0; j < count; ++j)
+        for (wp::int32 i = 0; i < PARTS; ++i)
+            for (wp::int32 e = 0; e < PARTS; ++e) outer[i][e] += products.data[4 * j + i] * shares.data[4 * j + e];
+    for (wp::int32 i = 0; i < PARTS; ++i)
+        for (wp::int32 m = 0; m < PARTS; ++m)
+            for (wp::int32 e = 0; e < PARTS; ++e) p[i][e] += inverse.data[i][m] * outer[m][e];
+    wp::float64 bandwidth = 0, trace = 0;
+    for (wp::int32 i = 0; i < 6; ++i) out.data[i] = 0;
+    for (wp::int32 j = 0; j < count; ++j) {
+        const wp::float64 *b = bases.data + 4 * j, w = weights.data[j];
+        wp::float64 residual[PARTS] = {}, turned[PARTS] = {}, u = 0, square = 0;
+        for (wp::int32 i = 0; i < PARTS; ++i)
+            for (wp::int32 e = 0; e < PARTS; ++e) {
+                residual[i] += inverse.data[i][e] * products.data[4 * j + e] - p[i][e] * b[e];
+                turned[i] += p[e][i] * b[e];
+            }
+        for (wp::int32 i = 0; i < PARTS; ++i) { u += b[i] * residual[i]; square += i > 0 ? b[i] * b[i] : 0.0; }
+        for (wp::int32 i = 0; i < PARTS; ++i) out.data[i] += (residual[i] - turned[i] - b[i] * (u * rate)) * w;
+        bandwidth += u * w * square;
+    }
+    for (wp::int32 i = 1; i < PARTS; ++i) trace += p[i][i];
+    out.data[4] = bandwidth * rate * rate;
+    out.data[5] = trace;
+""",
+)
+
+
 @wp.func_native(_WEIGHTS)
 def to_weights(w: DOUBLES, count: int, rate: wp.float64):
     """Squared distances to ``exp(-rate * square)``, in place; room for a multiple of eight."""
@@ -186,13 +255,27 @@ def _kernels(dim, room):
     memory = wp.constant(4 * room)  # four numbers a neighbour, in two dimensions the last is zero
     neighbours = wp.constant(room)
 
-    normal_snippet, share_snippet = (snippet.replace("PARTS", str(parts)) for snippet in (_NORMAL, _SHARES))
+    normal_snippet, share_snippet, pull_snippet = (
+        snippet.replace("PARTS", str(parts)) for snippet in (_NORMAL, _SHARES, _PULL)
+    )
 
     @wp.func_native(normal_snippet)
     def normal_matrix(bases: DOUBLES, weights: DOUBLES, count: int) -> matrix: ...
 
     @wp.func_native(share_snippet)
     def solved_shares(inverse: matrix, bases: DOUBLES, weights: DOUBLES, count: int, out: DOUBLES): ...
+
+    @wp.func_native(pull_snippet)
+    def pull_query(
+        inverse: matrix,
+        bases: DOUBLES,
+        weights: DOUBLES,
+        products: DOUBLES,
+        shares: DOUBLES,
+        count: int,
+        rate: wp.float64,
+        out: DOUBLES,
+    ): ...
 
     @wp.struct
     class Fit:
@@ -353,7 +436,6 @@ def _kernels(dim, room):
             gradient = vector(wp.float64(0.0))
             if fit.hits == 0:
                 products = wp.zeros(shape=(memory,), dtype=wp.float64)
-                outer = matrix(wp.float64(0.0))
                 for j in range(k):
                     f = feature_row(row, indices[row, j], rows_per_sample, points_per_sample, heads)
                     start = f * wp.int64(channels)
@@ -362,28 +444,19 @@ def _kernels(dim, room):
                     for e in range(1, arriving_parts):
                         part = wp.int64(row) * wp.int64(wp.static(dim)) + wp.int64(e - 1)
                         product[e] = dot_rows(features, start, slope_gradient, part * wp.int64(channels), channels)
-                    outer = outer + wp.outer(product, basis(shares, j, shares[4 * j]))
                     for e in range(wp.static(parts)):
                         products[4 * j + e] = product[e]
-                p = fit.inverse * outer  # sum over channels of (A^-1 g) x^T
-                pt = wp.transpose(p)
                 rate = wp.float64(1.0) / fit.bandwidth
-                bandwidth_gradient = wp.float64(0.0)
-                for j in range(k):
-                    b = basis(bases, j, wp.float64(1.0))
-                    product = vector(wp.float64(0.0))
-                    for e in range(wp.static(parts)):
-                        product[e] = products[4 * j + e]
-                    residual = fit.inverse * product - p * b
-                    u = wp.dot(b, residual)
-                    gradient = gradient + (residual - pt * b - b * (u * rate)) * weights[j]
-                    bandwidth_gradient = bandwidth_gradient + u * weights[j] * square(b)
-                bandwidth_gradient = bandwidth_gradient * wp.float64(0.5) * rate * rate
+                pulled = wp.zeros(shape=(6,), dtype=wp.float64)
+                pull_query(fit.inverse, bases, weights, products, shares, k, rate, pulled)
+                for e in range(wp.static(parts)):
+                    gradient[e] = pulled[e]
+                # the bandwidth is the squared distance to the median neighbour, and moves by twice the difference
+                half_bandwidth_gradient = pulled[4]
                 if ridge == 1:
-                    for e in range(1, wp.static(parts)):
-                        bandwidth_gradient = bandwidth_gradient - _RELATIVE_RIDGE * p[e, e]
+                    half_bandwidth_gradient = half_bandwidth_gradient - wp.float64(2.0) * _RELATIVE_RIDGE * pulled[5]
                 if fit.median_square >= fit.bandwidth:  # the floor does not move with the query
-                    gradient = gradient + fit.median * (wp.float64(2.0) * bandwidth_gradient)
+                    gradient = gradient + fit.median * half_bandwidth_gradient
             for c in range(wp.static(dim)):
                 query_gradient[row * wp.static(dim) + c] = wp.float32(gradient[c + 1])
 
