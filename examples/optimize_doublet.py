@@ -176,7 +176,7 @@ def save_figure(path, designs, table, history, num_rays):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rays", type=int, default=40_000, help="rays in each evaluation (default: %(default)s)")
+    parser.add_argument("--rays", type=int, default=20_000, help="rays in each evaluation (default: %(default)s)")
     parser.add_argument("--evaluations", type=int, default=100, help="at most so many (default: %(default)s)")
     parser.add_argument("--out", default="out/doublet.png", help="figure to write (default: %(default)s)")
     options = parser.parse_args()

@@ -8,11 +8,13 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 import warp as wp
 
 import kernels
 
 from . import scenes
+from .gradient_scenes import CASES
 
 ROOT = Path(__file__).parents[2]
 COMPLAINT = "may not be a differentiable operation"
@@ -118,11 +120,27 @@ def test_every_kernel_compiles_to_ptx_without_a_gpu(compiled):
             assert f".entry {kernel}_cuda_kernel_forward" in assembly, name
 
 
-def test_the_list_of_modules_holds_all_that_a_trace_loads():
+def kernels_of_the_trace():
+    """{module: {name: kernel}} of all that is there by now."""
+    modules = wp.get_module.__globals__["user_modules"]
+    made = {name: dict(module.kernels) for name, module in modules.items() if name.startswith("kernels.trace.")}
+    return {name: own for name, own in made.items() if own}
+
+
+def test_a_trace_makes_no_kernel_that_was_not_listed():
+    """A kernel made by a trace would join a loaded module, and two lanes would make it twice."""
     listed = {module.name for module in kernels.all_modules()}
+    before = kernels_of_the_trace()
+    assert len(before) >= 4
+    assert set(before) <= listed
     for precision in ("float32", "float64"):
-        scenes.singlet().trace(100, precision=precision)
-    user_modules = wp.get_module.__globals__["user_modules"]
-    loaded = {name for name, module in user_modules.items() if name.startswith("kernels.") and module.kernels}
-    assert len(loaded) >= 2
-    assert loaded <= listed
+        for build in (scenes.singlet, scenes.gauss_point_doublet):
+            build().trace(100, precision=precision)
+        for name in CASES:
+            number = next(iter(CASES[name][0]))
+            values = {**CASES[name][0], number: torch.tensor(CASES[name][0][number], requires_grad=True)}
+            CASES[name][1](values).trace(100, precision=precision).detectors["D"].data.sum().backward()
+    after = kernels_of_the_trace()
+    assert set(after) == set(before)
+    for module, made in before.items():
+        assert after[module] == made, module
