@@ -47,8 +47,8 @@ def test_large_sets_match_a_kd_tree(dim, cloud):
     indices, squared = bvh.query_knn(bvh.build_bvh(points), queries, 8)
     distances, _ = cKDTree(points.double().numpy()).query(queries.double().numpy(), k=8)
     np.testing.assert_allclose(squared.double().sqrt().numpy(), distances, rtol=1e-5, atol=2e-7)
-    for rows in torch.arange(5_000).split(500):
-        assert torch.equal(indices[rows], brute_knn(points, queries[rows], 8)[0])
+    rows = torch.arange(0, 5_000, 25)
+    assert torch.equal(indices[rows], brute_knn(points, queries[rows], 8)[0])
 
 
 def test_distances_are_differences_squared():
