@@ -54,6 +54,16 @@ def test_every_watt_has_one_place_in_any_scene(seed, rays, depth):
 
 
 @pytest.mark.parametrize("block", range(4))
+def test_splitting_keeps_every_watt(block):
+    """Exact as well: what cannot split any more chooses by the default probabilities."""
+    for seed in range(10 * block, 10 * (block + 1)):
+        scene = generated(seed)
+        scene.sampling_policy = nsq.SamplingPolicy(split_depth=1 + seed % 4, split_budget=4.0, rr_start_flux=0.0)
+        result = scene.trace(500, max_depth=10, min_flux_fraction=0.0, seed=seed)
+        assert result.flux_conservation_error < 1e-9, seed
+
+
+@pytest.mark.parametrize("block", range(4))
 def test_nothing_is_lost_where_nothing_absorbs(block):
     """No lobe, no extinction, lossless coatings and mirrors: each branch probability gives back all of the flux."""
     for seed in range(1000 + 10 * block, 1010 + 10 * block):
@@ -84,13 +94,15 @@ def maps(result):
     return out
 
 
+@pytest.mark.parametrize("split", [0, 3])
 @pytest.mark.parametrize("seed", range(12))
-def test_batches_and_threads_give_the_same_bits(seed, threads):
-    """Scatter and every kind of detector included."""
+def test_batches_and_threads_give_the_same_bits(seed, split, threads):
+    """Scatter, splitting and every kind of detector included."""
     found = []
     for number, batch in ((1, 9001), (2, 1000), (2, 16384), (1, 7)):
         threads(number)
         scene = generated(seed)
+        scene.sampling_policy = nsq.SamplingPolicy(split_depth=split)
         result = scene.trace(9001, max_depth=10, seed=seed, batch_size=batch)
         found.append((scenes.ledger(result), result.total_flux_coating, maps(result)))
     for other in found[1:]:
