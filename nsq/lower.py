@@ -15,6 +15,7 @@ import torch
 from kernels.trace import layout as at
 
 from .coordinates import lower_frames
+from .lowering.contacts import Sides
 from .lowering.emitters import lower_sources
 from .lowering.ir import SceneIR, SceneTensors
 from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, share_tables
@@ -49,9 +50,18 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     items = [*surfaces, *detectors]
     warn_of_limits(items)
     turn, place = lower_frames([item.cs for item in [*items, *sources]], device)
-    geometry = lower_rows(items, turn[: len(items)], place[: len(items)])
     rows = [_surface_row(s, media, lobes) for s in surfaces] + [_detector_row(d, k) for k, d in enumerate(detectors)]
-    table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)[geometry.owner]
+    table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)
+    sides = Sides(
+        kind=table[:, at.KIND],
+        front=table[:, at.FRONT],
+        back=table[:, at.BACK],
+        plain=(table[:, at.KIND] == at.REFRACT) & (table[:, at.LOBE] < 0),
+        names=tuple(item.name or type(item).__name__ for item in items),
+    )
+    geometry = lower_rows(items, turn[: len(items)], place[: len(items)], sides)
+    table = table[geometry.owner]
+    table[:, at.FRONT], table[:, at.BACK] = geometry.front, geometry.back
     for row, code, block, _ in geometry.sags:
         table[row, [at.SAG, at.SAG_BLOCK]] = code, block
     index, extinction = media.tables()

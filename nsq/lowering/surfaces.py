@@ -29,6 +29,7 @@ from ..geometries import (
     SphereGeometry,
 )
 from ..numbers import stack
+from .contacts import Sides, merge_contacts
 from .sags import is_sag, lower_sags
 
 # from this many bounded analytic rows on, a tree is quicker than trying them one after another
@@ -52,6 +53,7 @@ class Rows:
         sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers,
         attached,
             and limits.
+        front, back: (rows,) media, where contacts were merged.
         size: a length that the scene's smallest sensible distance scales with, mm.
     """
 
@@ -68,10 +70,15 @@ class Rows:
     sag_numbers: torch.Tensor
     sag_limits: np.ndarray
     size: float
+    front: np.ndarray | None = None
+    back: np.ndarray | None = None
 
 
-def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Rows:
-    """Rows of surfaces and detectors with frames ``turn`` (n, 3, 3) and ``place`` (n, 3)."""
+def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides: Sides | None = None) -> Rows:
+    """Rows of surfaces and detectors with frames ``turn`` (n, 3, 3) and ``place`` (n, 3).
+
+    With the ``sides`` of the items, faces that lie on each other are merged.
+    """
     counts = np.array([_num_rows(item.geometry) for item in items])
     owner = np.repeat(np.arange(len(items)), counts)
     meshes = [k for k, item in enumerate(items) if is_mesh(item.geometry)]
@@ -106,6 +113,21 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Row
         order.append(first[sagged])
     sags, sag_numbers, sag_limits = lower_sags(items, sagged, first, turn, place)
     numbers = torch.cat(parts)[torch.as_tensor(np.argsort(np.concatenate(order)), device=place.device)]
+    size = _size(place, lower, upper)
+    front = back = None
+    if sides is not None:
+        by_row = Sides(*(getattr(sides, name)[owner] for name in ("kind", "front", "back", "plain")), names=tuple(
+            sides.names[k] for k in owner
+        ))  # fmt: skip
+        faces = np.flatnonzero((by_row.kind <= at.ABSORBER) & (triangle_of_row < 0))
+        faces = np.setdiff1d(faces, [row for row, *_ in sags])
+        merged = merge_contacts(numbers.detach().cpu().numpy(), domain, faces, by_row, size)
+        keep = merged.source
+        numbers, domain = numbers[torch.as_tensor(keep, device=place.device)], merged.domain
+        owner, triangle_of_row, lower, upper = owner[keep], triangle_of_row[keep], lower[keep], upper[keep]
+        front, back = merged.front, merged.back
+        where = {int(row): new for new, row in enumerate(keep)}
+        sags = tuple((where[row], *rest) for row, *rest in sags)
     bounded = np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
     many = int((bounded & (triangle_of_row < 0)).sum()) > TREE_FROM
     in_tree = (triangle_of_row >= 0) | (bounded & many)
@@ -118,7 +140,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor) -> Row
         triangle_of_row=triangle_of_row, sags=sags, sag_numbers=sag_numbers,
         sag_limits=sag_limits, tree_rows=tree_rows,
         linear_rows=tuple(sorted({*np.flatnonzero(~in_tree).tolist()} - {row for row, *_ in sags})),
-        tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=_size(place, lower, upper),
+        tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=size, front=front, back=back,
     )  # fmt: skip
 
 

@@ -1,0 +1,158 @@
+"""Faces that lie on each other, as where two solids touch, become one interface.
+
+A ray that has just crossed one of two coincident faces would find the other at distance 0, where nothing is looked for.
+And two solids in contact have no gap between them: light goes from the one straight into the other. So where two faces
+coincide, one row with the outer two media takes their place; what one of them covers and the other does not stays as it
+is, as a ring. A gap of a micrometre is far above the tolerance and stays a gap.
+
+Faces are compared if they are parts of planes and conics of revolution about one axis, with one vertex. The interface
+moves, in gradients, with the face that was registered first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.shapes.quadric import AXIS, COEFFICIENTS, HALF_X, HALF_Y, ORIGIN, RHO_MAX2, RHO_MIN2, Z_MAX, Z_MIN
+
+# faces closer than this share of the scene's size coincide
+_TOLERANCE = 1e-9
+# the medium in which solids stand
+_AMBIENT = 0
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What a row separates, by row: the kind of its surface, its media, and whether it only refracts."""
+
+    kind: np.ndarray
+    front: np.ndarray
+    back: np.ndarray
+    plain: np.ndarray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Rows after merging: the row that each comes from, its limits, and its media."""
+
+    source: np.ndarray
+    domain: np.ndarray
+    front: np.ndarray
+    back: np.ndarray
+
+
+@dataclass
+class _Part:
+    source: int
+    low2: float
+    high2: float
+    front: int
+    back: int
+
+
+def merge_contacts(
+    numbers: np.ndarray, domain: np.ndarray, candidates: np.ndarray, sides: Sides, size: float
+) -> Merged:
+    """Merge the coincident ones among the rows ``candidates``; the others pass unchanged."""
+    parts = {
+        row: [_Part(row, domain[row, RHO_MIN2], domain[row, RHO_MAX2], sides.front[row], sides.back[row])]
+        for row in range(len(numbers))
+    }
+    for i, j in _coincident_pairs(numbers, domain, candidates, _TOLERANCE * size):
+        aligned = float(numbers[i, AXIS : AXIS + 3] @ numbers[j, AXIS : AXIS + 3]) > 0.0
+        _join(parts, i, j, aligned, sides)
+    flat = [part for row in sorted(parts) for part in parts[row]]
+    limits = domain[[part.source for part in flat]].copy()
+    limits[:, RHO_MIN2] = [part.low2 for part in flat]
+    limits[:, RHO_MAX2] = [part.high2 for part in flat]
+    return Merged(
+        source=np.array([part.source for part in flat]),
+        domain=limits,
+        front=np.array([part.front for part in flat]),
+        back=np.array([part.back for part in flat]),
+    )
+
+
+def _coincident_pairs(numbers: np.ndarray, domain: np.ndarray, candidates: np.ndarray, near: float):
+    """Pairs (i, j), i < j, of one vertex, one axis and one shape, both round."""
+    round_ones = candidates[
+        np.isinf(domain[candidates][:, [HALF_X, HALF_Y, Z_MIN, Z_MAX]]).all(axis=1)
+        & (numbers[candidates, COEFFICIENTS + 2] == 1.0)
+    ]
+    # equal vertices lie in one cell of a grid, or in neighbouring ones where a border runs between them
+    cells: dict[tuple[int, ...], list[int]] = {}
+    width = 4.0 * near
+    for row in round_ones.tolist():
+        base = np.floor(numbers[row, ORIGIN : ORIGIN + 3] / width).astype(np.int64)
+        for corner in itertools.product((0, 1), repeat=3):
+            cells.setdefault(tuple(base + corner), []).append(row)
+    pairs = {pair for rows in cells.values() for pair in itertools.combinations(sorted(set(rows)), 2)}
+    for i, j in sorted(pairs):
+        if _same_surface(numbers[i], numbers[j], near):
+            yield i, j
+
+
+def _same_surface(first: np.ndarray, second: np.ndarray, near: float) -> bool:
+    if np.abs(first[ORIGIN : ORIGIN + 3] - second[ORIGIN : ORIGIN + 3]).max() > near:
+        return False
+    along = float(first[AXIS : AXIS + 3] @ second[AXIS : AXIS + 3])
+    if 1.0 - abs(along) > 1e-14:
+        return False
+    a, d, _, e = first[COEFFICIENTS:]
+    b, c, _, f = second[COEFFICIENTS:]
+    # seen from the other side, F changes its sign and the axis its direction: a, d and e change sign, g stays
+    sign = 1.0 if along > 0.0 else -1.0
+    bends = max(abs(a), abs(d), 1e-300)
+    return abs(a - sign * b) <= 1e-12 * bends and abs(d - sign * c) <= 1e-12 * bends and abs(e - sign * f) <= near
+
+
+def _join(parts: dict[int, list[_Part]], i: int, j: int, aligned: bool, sides: Sides) -> None:
+    """Replace what rows i and j both cover."""
+    for first in list(parts[i]):
+        for second in list(parts[j]):
+            low, high = max(first.low2, second.low2), min(first.high2, second.high2)
+            # a common rim is no common face
+            if not high > low * (1.0 + 1e-12):
+                continue
+            joint = _joint(first, second, aligned, sides, (i, j))
+            joint.low2, joint.high2 = low, high
+            parts[i].remove(first)
+            parts[j].remove(second)
+            parts[i] += [joint, *_rest(first, low, high)]
+            parts[j] += _rest(second, low, high)
+            return _join(parts, i, j, aligned, sides) if parts[j] and len(parts[i]) > 1 else None
+    return None
+
+
+def _rest(part: _Part, low: float, high: float) -> list[_Part]:
+    """What is left of a part without the ring from low to high."""
+    rings = [(part.low2, low), (high, part.high2)]
+    return [_Part(part.source, a, b, part.front, part.back) for a, b in rings if b > a * (1.0 + 1e-12)]
+
+
+def _joint(first: _Part, second: _Part, aligned: bool, sides: Sides, rows: tuple[int, int]) -> _Part:
+    """The interface that two coincident faces make; its media are as seen along the kept row's normal."""
+    f1, b1 = first.front, first.back
+    f2, b2 = (second.front, second.back) if aligned else (second.back, second.front)
+    # one face lies before the other, with a medium of no thickness between them: the ambient one if there is a choice
+    orders = [(f1, b2, b1)] if b1 == f2 else []
+    orders += [(f2, b1, f1)] if b2 == f1 else []
+    orders.sort(key=lambda order: order[2] != _AMBIENT)
+    plain1, plain2 = sides.plain[first.source], sides.plain[second.source]
+    if not orders or not (plain1 or plain2):
+        warnings.warn(
+            f"{sides.names[rows[0]]!r} and {sides.names[rows[1]]!r} lie on each other, and what is between them is not"
+            " one medium; where they do, the first of them counts",
+            stacklevel=3,
+        )
+        return _Part(first.source, 0.0, 0.0, f1, b1)
+    front, back, _ = orders[0]
+    if plain1 and not plain2:
+        # a mirror, an absorber, a coating or a scattering face stays what it is, between the outer media
+        return _Part(second.source, 0.0, 0.0, *((front, back) if aligned else (back, front)))
+    return _Part(first.source, 0.0, 0.0, front, back)
