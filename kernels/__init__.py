@@ -21,6 +21,7 @@ def all_modules():
         modules_of,
         sag_kernels,
         scatter_kernels,
+        sobol_kernels,
         variant_kernels,
     )
 
@@ -31,5 +32,6 @@ def all_modules():
         kernels += sag_kernels(precision, backward=True)
         for sags, angles in ((True, False), (False, True), (True, True)):
             kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
+        kernels += sobol_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)), True)
         kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
     return modules_of(kernels)

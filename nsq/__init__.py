@@ -87,7 +87,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "SurfaceBooks",
     ),
     "rng": ("EventSlot", "NSQRng", "pcg32_uint32"),
-    "sampling": ("SamplingPolicy",),
+    "sampling": ("SamplingPolicy", "Sobol"),
     "scene": ("NSQScene",),
     "serialization": ("NSQ_SCHEMA_VERSION", "scene_from_dict", "scene_to_dict"),
     "sources": ("BaseNSQSource", "CollimatedSource", "ExtendedSource", "PointSource"),

@@ -97,6 +97,7 @@ class TorchBackend:
             reflect_prob=policy.reflect_prob,
             split_depth=split_depth,
             split_budget=float(policy.split_budget),
+            sobol=policy.sampler is not None,
             device=ir.tensors.numbers.device,
             progress=progress,
         )

@@ -47,6 +47,7 @@ class Options:
     reflect_prob: str | float
     split_depth: int = 0
     split_budget: float = 4.0
+    sobol: bool = False
     device: Any = "cpu"
     progress: bool = False
 
@@ -87,7 +88,7 @@ class Trace:
             seed=options.seed, sources=ir.sources, max_depth=options.max_depth,
             scale=_quanta_per_watt(ir.flux_in, options.max_depth), faint=options.faint,
             exact=options.reflect_prob == "fresnel", p_low=p_low, p_high=p_high, eps=ir.eps[options.precision],
-            split_depth=options.split_depth, split_budget=max(1, int(options.split_budget)),
+            split_depth=options.split_depth, split_budget=max(1, int(options.split_budget)), sobol=options.sobol,
         )  # fmt: skip
 
     # ---- forward -----------------------------------------------------------------------------------------------------
@@ -95,7 +96,9 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables))
+        load_modules(
+            tables.precision, tables.device, splits=self.run.split_depth > 0, sobol=self.run.sobol, **_needs(tables)
+        )
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -160,7 +163,7 @@ class Trace:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         tables = self._tables(tensors)
         kinds = {source.kind for source in self.run.sources}
-        load_modules(tables.precision, tables.device, kinds, **_needs(tables))
+        load_modules(tables.precision, tables.device, kinds, sobol=self.run.sobol, **_needs(tables))
         batches, capacity, threads = self._batches(tables.device)
         upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}

@@ -10,6 +10,17 @@ REFLECT_RULES = ("fresnel", "auto")
 
 
 @dataclass(frozen=True)
+class Sobol:
+    """Births at Owen-scrambled Sobol points, for `SamplingPolicy.sampler`.
+
+    Positions, directions and spectral lines of a source's rays then fill their space evenly instead of at random, which
+    lowers the error of smooth results; every later choice stays random. The mean is the same, and a ray is still a
+    function of (scene, seed, ray id). The seed picks the scramble, so an error can be estimated from several seeds. A
+    power of two of rays is best.
+    """
+
+
+@dataclass(frozen=True)
 class SamplingPolicy:
     """Probabilities of the random choices in a trace. None of them moves the mean of any result.
 
@@ -22,6 +33,7 @@ class SamplingPolicy:
             random, and the result's ``split_budget_saturated`` says that there was one.
         rr_start_flux: flux below which Russian roulette begins, as a share of the mean flux per ray, >= 0; 0 leaves
             the threshold to the trace's ``min_flux_fraction``.
+        sampler: None draws every number from the keyed generator; ``Sobol()`` places births evenly.
 
     Raises TypeError and ValueError naming the argument.
     """
@@ -30,6 +42,7 @@ class SamplingPolicy:
     split_depth: int = 0
     split_budget: Number = 4.0
     rr_start_flux: Number = 1e-3
+    sampler: Sobol | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.reflect_prob, str):
@@ -44,3 +57,6 @@ class SamplingPolicy:
         check_count(self.split_depth, "split_depth", minimum=0)
         check_number(self.split_budget, "split_budget", minimum=1.0)
         check_number(self.rr_start_flux, "rr_start_flux", nonnegative=True)
+        if self.sampler is not None and not isinstance(self.sampler, Sobol):
+            kind = type(self.sampler).__name__
+            raise TypeError(f"sampler got {self.sampler!r} of type {kind}; it takes None or a Sobol")

@@ -7,26 +7,25 @@ negative for a Lambertian source).
 import warp as wp
 
 from kernels.precision import bundle
-from kernels.rng import pcg32, slot_key, uniform_of
+from kernels.rng import uniform_of
+from kernels.sobol import bits_of
 
 NAME = "extended"
-_U1, _U2 = wp.uint64(slot_key(0)), wp.uint64(slot_key(1))
-_U3, _U4 = wp.uint64(slot_key(2)), wp.uint64(slot_key(3))
 
 
-def build(precision):
+def build(precision, sobol=False):
     b = bundle(precision)
+    bits1, bits2 = bits_of(0, sobol), bits_of(1, sobol)
+    bits3, bits4 = bits_of(2, sobol), bits_of(3, sobol)
     real, sqrt, sin_turn, cos_turn, select = b.real, b.sqrt, b.sin_turn, b.cos_turn, b.select
     uniform = uniform_of(precision)
 
     @wp.func
     def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
-        one = wp.uint64(1)
-        zero = wp.uint64(0)
-        u1 = uniform(pcg32(id, init, wp.static(_U1), one, zero))
-        u2 = uniform(pcg32(id, init, wp.static(_U2), one, zero))
-        u3 = uniform(pcg32(id, init, wp.static(_U3), one, zero))
-        u4 = uniform(pcg32(id, init, wp.static(_U4), one, zero))
+        u1 = uniform(bits1(id, init))
+        u2 = uniform(bits2(id, init))
+        u3 = uniform(bits3(id, init))
+        u4 = uniform(bits4(id, init))
         disk = p2 >= real(0.0)
         r = sqrt(u1)
         half = real(0.5)

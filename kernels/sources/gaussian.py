@@ -13,20 +13,26 @@ import warp as wp
 
 from kernels.precision import bundle
 from kernels.rng import pcg32, slot_key, uniform_of
+from kernels.sobol import bits_of
 
 NAME = "gaussian"
 _U1, _U2 = wp.uint64(slot_key(0)), wp.uint64(slot_key(1))
 ATTEMPTS = 32
 
 
-def build(precision):
+def build(precision, sobol=False):
     b = bundle(precision)
+    bits1, bits2 = bits_of(0, sobol), bits_of(1, sobol)
     real, sin_turn, cos_turn, detach = b.real, b.sin_turn, b.cos_turn, b.detach
     uniform = uniform_of(precision)
 
     @wp.func
     def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
-        """(cos, sin, r, h / r) by Box and Muller, redrawn until r <= R; a ray that never is starts on the rim."""
+        """(cos, sin, r, h / r) by Box and Muller, redrawn until r <= R.
+
+        A beam much wider than its aperture would be redrawn for ever: after the last attempt the radius comes from the
+        inverse of G, which needs one draw.
+        """
         a = wp.uint64(1)
         c = wp.uint64(0)
         r = p0
@@ -36,6 +42,10 @@ def build(precision):
             if found == 0:
                 u1 = uniform(pcg32(id, init, wp.static(_U1), a, c))
                 turn = uniform(pcg32(id, init, wp.static(_U2), a, c))
+                if a == wp.uint64(1):
+                    # the first draw may be a Sobol point; what is redrawn is not
+                    u1 = uniform(bits1(id, init))
+                    turn = uniform(bits2(id, init))
                 # -2 ln u1 is infinite for u1 = 0, which no aperture admits
                 radius = p1 * wp.sqrt(real(-2.0) * wp.log(wp.max(u1, real(1.0e-30))))
                 # one step further in the stream: x -> multiplier x + inc
@@ -44,6 +54,11 @@ def build(precision):
                 if radius <= p0:
                     r = radius
                     found = int(1)
+        if found == 0:
+            u1 = uniform(pcg32(id, init, wp.static(_U1), a, c))
+            turn = uniform(pcg32(id, init, wp.static(_U2), a, c))
+            share = u1 * (real(1.0) - wp.exp(real(-0.5) * p0 * p0 / (p1 * p1)))
+            r = wp.min(p1 * wp.sqrt(real(-2.0) * wp.log(real(1.0) - share)), p0)
         small = wp.exp(real(-0.5) * r * r / (p1 * p1))
         large = wp.exp(real(-0.5) * p0 * p0 / (p1 * p1))
         h = real(0.0)

@@ -3,21 +3,22 @@
 import warp as wp
 
 from kernels.precision import bundle
-from kernels.rng import pcg32, slot_key, uniform_of
+from kernels.rng import uniform_of
+from kernels.sobol import bits_of
 
 NAME = "point"
-_U1, _U2 = wp.uint64(slot_key(0)), wp.uint64(slot_key(1))
 
 
-def build(precision):
+def build(precision, sobol=False):
     b = bundle(precision)
+    bits1, bits2 = bits_of(0, sobol), bits_of(1, sobol)
     real, sqrt, sin_turn, cos_turn = b.real, b.sqrt, b.sin_turn, b.cos_turn
     uniform = uniform_of(precision)
 
     @wp.func
     def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
-        u1 = uniform(pcg32(id, init, wp.static(_U1), wp.uint64(1), wp.uint64(0)))
-        turn = uniform(pcg32(id, init, wp.static(_U2), wp.uint64(1), wp.uint64(0)))
+        u1 = uniform(bits1(id, init))
+        turn = uniform(bits2(id, init))
         return u1, cos_turn(turn), sin_turn(turn), real(0.0), real(0.0)
 
     @wp.func

@@ -245,7 +245,7 @@ class Adjoint:
             names = {**where, "numbers": t.source_numbers, "acc": self._acc, "base": wp.uint64(record.start),
                      "init": wp.uint64(run.init), "first": offset, "source": index, "medium": source.medium,
                      "line": 0, "n": wp.int64(n)}  # fmt: skip
-            kernel = emit_kernel(t.precision, source.kind, backward=True)
+            kernel = emit_kernel(t.precision, source.kind, True, run.sobol)
             Command(kernel, t.device, names, {"floats": where["floats"].grad}).run(count)
             acc = self._acc.numpy()[: at.NUM_SOURCE * n].reshape(at.NUM_SOURCE, n)
             self._source_sum[index] += acc[:, :count].sum(axis=1, dtype=np.float64)

@@ -175,6 +175,11 @@ def roulette_kernel(precision):
             q = wp.max(flux / faint, real(0.05))
             if uniform(pcg32(key_of(ints, base, own_keys, n, i), init, key, jump_a, jump_c)) < q:
                 factor = real(1.0) / q
+                # what a survivor gains was booked as lost with those that were killed
+                gained = wp.int64(wp.rint(wp.float64(flux * factor) * scale)) - wp.int64(
+                    wp.rint(wp.float64(flux) * scale)
+                )
+                add_long(ledger, wp.static(at.ROULETTE_FLUX), -gained)
             else:
                 factor = real(0.0)
                 sti(ints, wp.static(at.STATE), n, i, wp.static(at.DEAD))

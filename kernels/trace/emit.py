@@ -7,7 +7,8 @@ import warp as wp
 from kernels import sources
 from kernels.modules import kernel_module
 from kernels.precision import INT, bundle, sti
-from kernels.rng import pcg32, slot_key, uniform_of
+from kernels.rng import uniform_of
+from kernels.sobol import bits_of
 from kernels.trace import layout as at
 
 
@@ -25,17 +26,16 @@ def _without_gradient(variates, real):
 
 
 @functools.cache
-def emit_kernel(precision, kind, backward=False):
+def emit_kernel(precision, kind, backward, sobol):
     """The kernel that emits rays of the source row ``kind``; ``first`` is the batch's number of the first one."""
     b = bundle(precision)
     real, array, st, st_plain, ld_number = b.real, b.array, b.st, b.st_plain, b.ld_number
-    sampler, place = sources.ROWS[kind].build(precision)
+    sampler, place = sources.ROWS[kind].build(precision, sobol)
     variates = _without_gradient(sampler, real)
-    name = f"emit_{sources.ROWS[kind].NAME}"
+    name = f"emit_{sources.ROWS[kind].NAME}" + ("_sobol" if sobol else "")
     # adjoints are slow to compile, so each source has a module of its own and a scene loads what it uses
-    module = kernel_module(
-        f"kernels.trace.{precision}.{name}.adjoint" if backward else f"kernels.trace.{precision}", backward=backward
-    )
+    plain = f"kernels.trace.{precision}" + (".sobol" if sobol else "")
+    module = kernel_module(f"kernels.trace.{precision}.{name}.adjoint" if backward else plain, backward=backward)
 
     def emit(
         floats: array, ints: INT, numbers: array, acc: array, source: int,
@@ -81,21 +81,22 @@ def emit_kernel(precision, kind, backward=False):
 
 
 @functools.cache
-def line_kernel(precision):
+def line_kernel(precision, sobol):
     """Spectral lines of a source that has several: the first whose cumulative weight reaches the random number."""
     b = bundle(precision)
     array = b.array
     uniform = uniform_of("float64")
-    key = wp.uint64(slot_key(4))
+    bits = bits_of(4, sobol)
+    module = kernel_module(f"kernels.trace.{precision}" + (".sobol" if sobol else ""))
 
-    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    @wp.kernel(module=module, enable_backward=False)
     def choose_line(
         floats: array, ints: INT, cumulative: wp.array(dtype=wp.float64), lines: INT, start: int, count: int,
         base: wp.uint64, init: wp.uint64, first: int, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         id = base + wp.uint64(first + i)
-        u = uniform(pcg32(id, init, wp.static(key), wp.uint64(1), wp.uint64(0)))
+        u = uniform(bits(id, init))
         k = int(0)
         while k < count - 1 and cumulative[start + k] < u:
             k += 1

@@ -265,9 +265,9 @@ def emit(ids, init, source, numbers, cumulative, lines):
     }  # fmt: skip
     for offset, first, count in _runs(np.asarray(ids)):
         where = {"floats": state.floats[offset:], "ints": state.ints[offset:], "base": wp.uint64(first)}
-        Command(emit_kernel(PRECISION, source), "cpu", {**names, **where}).run(count)
+        Command(emit_kernel(PRECISION, source, False, False), "cpu", {**names, **where}).run(count)
         if len(lines) > 1:
-            Command(line_kernel(PRECISION), "cpu", {**names, **where}).run(count)
+            Command(line_kernel(PRECISION, False), "cpu", {**names, **where}).run(count)
     floats = state.floats.numpy()[: at.NUM_FLOATS * n].reshape(at.NUM_FLOATS, n).copy()
     return floats, state.ints.numpy()[: at.NUM_INTS * n].reshape(at.NUM_INTS, n)[at.WAVELENGTH].copy()
 
@@ -283,7 +283,7 @@ def emit_adjoint(ids, init, source, numbers, upstream):
         floats = state.floats[offset:]
         floats.grad = gradient[offset:]
         where = {"floats": floats, "ints": state.ints[offset:], "base": wp.uint64(first)}
-        kernel = emit_kernel(PRECISION, source, backward=True)
+        kernel = emit_kernel(PRECISION, source, True, False)
         Command(kernel, "cpu", {**names, **where}, {"floats": floats.grad}).run(count)
         acc = names["acc"].numpy()[: at.NUM_SOURCE * n].reshape(at.NUM_SOURCE, n)
         total += acc[:, :count].sum(axis=1)

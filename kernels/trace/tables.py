@@ -29,6 +29,7 @@ class Run:
     ``scale`` is the number of quanta in a watt; ``faint`` the flux below which roulette begins (W); ``exact`` says that
     the branch probability is the reflectance itself; ``eps`` is the least distance to another surface (mm).
     Before the bounce ``split_depth`` rays split at refracting surfaces, up to ``split_budget`` live rays of one born.
+    With ``sobol`` the draws of births are Sobol points.
     """
 
     seed: int
@@ -42,6 +43,7 @@ class Run:
     eps: float
     split_depth: int = 0
     split_budget: int = 1
+    sobol: bool = False
 
     @property
     def init(self):

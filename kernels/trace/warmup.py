@@ -28,9 +28,10 @@ def forward_kernels(precision):
     kinds = range(len(sources.ROWS))
     return [
         *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision),
-        deposit_kernel(precision), roulette_kernel(precision), *compact_kernels(precision), line_kernel(precision),
-        uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision), *(emit_kernel(precision, kind)
-        for kind in kinds),
+        deposit_kernel(precision), roulette_kernel(precision), *compact_kernels(precision),
+        line_kernel(precision, False),
+        uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),
+        *(emit_kernel(precision, kind, False, False) for kind in kinds),
     ]  # fmt: skip
 
 
@@ -52,9 +53,15 @@ def variant_kernels(precision, *, backward, **variant):
     return [*kernels, interact_kernel(precision, backward=True, **variant)] if backward else kernels
 
 
-def adjoint_kernels(precision, kinds):
+def sobol_kernels(precision):
+    """What births at Sobol points need on top."""
+    kinds = range(len(sources.ROWS))
+    return [line_kernel(precision, True), *(emit_kernel(precision, kind, False, True) for kind in kinds)]
+
+
+def adjoint_kernels(precision, kinds, sobol=False):
     """The kernels that are launched as adjoints, for sources of these ``kinds``."""
-    emitters = (emit_kernel(precision, kind, backward=True) for kind in kinds)
+    emitters = (emit_kernel(precision, kind, True, sobol) for kind in kinds)
     return [interact_kernel(precision, backward=True), readout_kernel(precision), *emitters]
 
 
@@ -63,7 +70,9 @@ def modules_of(kernels):
     return list({id(k.module): k.module for k in kernels}.values())
 
 
-def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False, splits=False):
+def load_modules(
+    precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False, splits=False, sobol=False
+):
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
@@ -82,7 +91,8 @@ def load_modules(precision, device, kinds=(), *, scatters=False, trees=False, sa
             if splits
             else []
         ),
-        **{("birth", kind): lambda kind=kind: adjoint_kernels(precision, (kind,)) for kind in kinds},
+        ("sobol", False): lambda: sobol_kernels(precision) if sobol else [],
+        **{("birth", kind, sobol): lambda kind=kind: adjoint_kernels(precision, (kind,), sobol) for kind in kinds},
     }
     with _lock:
         kernels = []

@@ -75,10 +75,10 @@ class Emitter:
             "count": 0,
         }  # fmt: skip
         self._commands = {
-            kind: Command(emit_kernel(tables.precision, kind), tables.device, shared)
+            kind: Command(emit_kernel(tables.precision, kind, False, run.sobol), tables.device, shared)
             for kind in {source.kind for source in run.sources}
         }
-        self._lines = Command(line_kernel(tables.precision), tables.device, shared)
+        self._lines = Command(line_kernel(tables.precision, run.sobol), tables.device, shared)
 
     def emit(self, start, stop):
         """Rays ``start <= id < stop`` into the cells from 0 on."""

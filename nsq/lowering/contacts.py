@@ -144,14 +144,18 @@ def _joint(first: _Part, second: _Part, aligned: bool, sides: Sides, rows: tuple
     orders += [(f2, b1, f1)] if b2 == f1 else []
     orders.sort(key=lambda order: order[2] != _AMBIENT)
     plain1, plain2 = sides.plain[first.source], sides.plain[second.source]
-    if not orders or not (plain1 or plain2):
+    pair = f"{sides.names[rows[0]]!r} and {sides.names[rows[1]]!r} lie on each other"
+    if not orders:
         warnings.warn(
-            f"{sides.names[rows[0]]!r} and {sides.names[rows[1]]!r} lie on each other, and what is between them is not"
-            " one medium; where they do, the first of them counts",
-            stacklevel=3,
+            f"{pair}, and what is between them is not one medium; where they do, the first of them counts", stacklevel=3
         )
         return _Part(first.source, 0.0, 0.0, f1, b1)
     front, back, _ = orders[0]
+    if not (plain1 or plain2):
+        warnings.warn(
+            f"{pair}, and neither only refracts; where they do, the first of them counts, between the outer media",
+            stacklevel=3,
+        )
     if plain1 and not plain2:
         # a mirror, an absorber, a coating or a scattering face stays what it is, between the outer media
         return _Part(second.source, 0.0, 0.0, *((front, back) if aligned else (back, front)))

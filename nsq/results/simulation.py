@@ -14,7 +14,7 @@ class SurfaceBooks:
 
     Attributes:
         num_hits: rays that met it. incident_flux: what they carried there.
-        absorbed_flux: what it took as an absorber; coating_flux: what was lost in a mirror, a coating or a scatter lobe.
+        absorbed_flux: what it took as an absorber; coating_flux: what was lost in a mirror, a coating or a lobe.
     """
 
     num_hits: int

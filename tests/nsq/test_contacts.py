@@ -11,6 +11,7 @@ import nsq
 from nsq.lower import lower
 
 from .scenes import GREEN
+from .validation.tools import CS, IDEAL, columns, enclose, glass, pencil
 
 CROWN, FLINT = nsq.NSQMaterial.constant(1.5168, 1e-6), nsq.NSQMaterial.constant(1.6727, 2e-6)
 
@@ -159,3 +160,22 @@ def test_many_contacts_lower_quickly_and_all_merge():
     assert int(refracting.sum()) == 80 - 39
     inner = ir.rows[refracting][1:-1, 1:3]
     assert np.array_equal(np.sort(inner, axis=1)[:, 1] - np.sort(inner, axis=1)[:, 0], np.ones(39))
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-12, 1e-10, 1e-9, 1e-6])
+def test_coated_plates_in_contact_pass_light_on(gap):
+    """The ideal coating of one of the two faces counts, between glass and glass."""
+    angle = np.radians(50.0)
+    direction = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    face = nsq.SurfaceConfig(coating=IDEAL)
+    scene = nsq.NSQScene()
+    pencil(scene, "S", -5.0 * direction, direction)
+    for name, z in (("P1", 0.0), ("P2", 5.0 + gap)):
+        scene.add_lens(name, CS(z=z), nsq.LensConfig(np.inf, np.inf, 5.0, glass(1.5), 30.0, front=face, back=face))
+    enclose(scene, "D", 100.0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*neither only refracts")
+        result = scene.trace(4)
+    _, out, flux, _ = columns(result.detectors["D"])
+    assert flux.sum() == pytest.approx(1.0, rel=1e-12)
+    assert out == pytest.approx(np.tile(direction, (4, 1)), abs=1e-12)

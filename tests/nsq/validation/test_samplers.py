@@ -289,3 +289,12 @@ def test_the_trace_draws_what_the_lobe_draws():
     found = np.stack([rays.L.numpy(), rays.M.numpy(), rays.N.numpy()], axis=1)
     assert found[back] == pytest.approx(d[back], abs=1e-12)
     assert rays.flux.numpy()[back] * count == pytest.approx(0.9 * w[back] / (1.0 - 1e-6), rel=1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "radius"), [(4.0, 2.0), (20.0, 2.0)])
+def test_a_gaussian_beam_wider_than_its_aperture(sigma, radius):
+    """Nearly even over the disk, and nothing gathers on the rim."""
+    rays = born(nsq.CollimatedSource(CS(), GREEN, 1.0, radius, "gaussian", sigma))
+    within = -np.expm1(-0.5 * rays["rho2"] / sigma**2) / -np.expm1(-0.5 * (radius / sigma) ** 2)
+    independent(np.minimum(within, 1.0), turns(rays["y"], rays["x"]))
+    assert np.mean(np.sqrt(rays["rho2"]) > radius * (1.0 - 1e-9)) < 1e-3

@@ -111,3 +111,13 @@ def test_what_comes_out_is_what_went_in_on_the_average(policy):
             gaps.append(out - 1.0)
         assert np.std(gaps) > 0.0, name
         agree(gaps, 0.0)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_ledger_closes_under_roulette(name):
+    """What is killed is lost, and what survivors gain is taken off it: every entry adds up again."""
+    scene = SCENES[name]()
+    scene.sampling_policy = nsq.SamplingPolicy(rr_start_flux=0.7)
+    result = scene.trace(4000, max_depth=60, min_flux_fraction=0.0)
+    assert result.num_rays_flux_killed > 0
+    assert result.flux_conservation_error < 1e-9
