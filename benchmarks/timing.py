@@ -70,6 +70,19 @@ def measure(*functions, repeats=5, patience=60.0):
     return timings if len(functions) > 1 else timings[0]
 
 
+def peak_memory():
+    """Peak resident memory of this process, MB. What getrusage says of a child begins with its parent's peak."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            (line,) = (line for line in file if line.startswith("VmHWM"))
+    except OSError:
+        import resource  # not on every platform
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / (1024.0**2 if sys.platform == "darwin" else 1024.0)
+    return int(line.split()[1]) / 1024.0
+
+
 def require(module, extra="bench"):
     """Import a peer; where it is missing, stop and say what brings it."""
     try:

@@ -168,10 +168,10 @@ trace.forward(1000).irradiance
 print(time.time())
 """
 MEMORY = """
-import resource, sys, time
-from benchmarks import trace
+import time
+from benchmarks import timing, trace
 trace.backward({num_rays})
-print(time.time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)
+print(time.time(), timing.peak_memory())
 """
 
 
