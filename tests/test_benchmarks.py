@@ -49,3 +49,13 @@ def test_seconds_are_measured_or_taken_from_the_function():
 def test_a_missing_peer_says_what_to_install():
     with pytest.raises(SystemExit, match=r"pip install -e '\.\[bench\]'"):
         timing.require("no_such_peer.part")
+
+
+def test_peak_memory_of_a_child_is_its_own():
+    """The parent holds 300 MB; the child, which imports next to nothing, does not inherit them."""
+    ballast = bytearray(300 * 2**20)
+    ballast[::4096] = b"\x01" * len(ballast[::4096])
+    assert timing.peak_memory() > 300.0
+    command = "from benchmarks import timing; print(timing.peak_memory())"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 1.0 < float(done.stdout) < 100.0
