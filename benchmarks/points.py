@@ -2,13 +2,14 @@
 
 k-NN is build plus query, with as many queries as points, k = 8, two threads on each side. Farthest points compare with
 the best of fpsample's bucket functions over its heights. Moving least squares is forward plus backward against plain
-torch on the same neighbours. Rays are closest hits on 81,920 triangles, one thread each. Times are medians of
-undisturbed runs, taken in turn.
+torch, both given the same neighbours; a second line has both after the same search. Rays are closest hits on 81,920
+triangles, one thread each. Times are medians of undisturbed runs, taken in turn.
 """
 
 import argparse
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -134,11 +135,9 @@ def torch_mls(points, queries, features, indices):
 
 
 def interpolation(sizes, patience):
-    """Moving least squares forward plus backward: ours searches the neighbours itself, torch is given them.
-
-    The last column is torch after our search, for whoever has no neighbours yet.
-    """
+    """Moving least squares forward plus backward; the target is for what comes after the search for neighbours."""
     import bvh
+    from bvh import mls
 
     if 100_000 not in sizes:
         return
@@ -146,23 +145,41 @@ def interpolation(sizes, patience):
     points = torch.from_numpy(cloud("uniform", count, 3, 1))
     queries = torch.from_numpy(cloud("uniform", count, 3, 2)).requires_grad_()
     features = torch.randn((count, channels), generator=torch.Generator().manual_seed(3)).requires_grad_()
-    indices = bvh.query_knn(bvh.build_bvh(points), queries, K)[0]
+
+    def search():
+        return bvh.query_knn(bvh.build_bvh(points), queries, K)[0]
+
+    indices = search()
+    side = replace(mls.make_side(points, None, count), neighbours=indices)
+    options = mls.check_options(K, False, "absolute")
+
+    def gradients(value):
+        return torch.autograd.grad(value.sum(), (queries, features))
 
     def ours():
-        value = bvh.mls_interpolate(points, queries, features, K)
-        torch.autograd.grad(value.sum(), (queries, features))
+        return gradients(mls.evaluate((side,), options, queries, features))
 
     def theirs(found=indices):
-        value = torch_mls(points, queries, features, found)
-        torch.autograd.grad(value.sum(), (queries, features))
+        return gradients(torch_mls(points, queries, features, found))
+
+    def ours_with_search():
+        return gradients(bvh.mls_interpolate(points, queries, features, K))
 
     def theirs_after_search():
-        theirs(bvh.query_knn(bvh.build_bvh(points), queries, K)[0])
+        return theirs(search())
 
-    ours()
-    first, second, third = timed(ours, theirs, theirs_after_search, repeats=5, patience=patience)
-    peers = {"torch": second, "torch after our search": third}
-    report(f"MLS with gradients N = M = {count:,} C = {channels}", first, peers, MLS_TARGET, ("torch",))
+    for got, again in zip(ours(), ours_with_search(), strict=True):
+        torch.testing.assert_close(got, again)
+    first, second = timed(ours, theirs, repeats=9, patience=patience)
+    name = f"MLS with gradients N = M = {count:,} C = {channels}"
+    report(name, first, {"torch": second}, MLS_TARGET, ("torch",))
+    first, second, third = timed(ours_with_search, theirs_after_search, search, repeats=5, patience=patience)
+    print(
+        f"{'  the search for neighbours included':38} {first.median * 1e3:8.1f} ms  torch after our search"
+        f" {second.median * 1e3:.1f} ms ({second.median / first.median:.2f}x)  the search alone"
+        f" {third.median * 1e3:.1f} ms",
+        flush=True,
+    )
 
 
 def camera(count, seed=3):

@@ -30,13 +30,15 @@ from kernels.points.blend import Layout
 class Side:
     """What one set of points contributes: its tree, its points as they were built, and the query rows it answers.
 
-    ``rows`` (int32) is None where the side answers all of them.
+    ``rows`` (int32) is None where the side answers all of them. ``neighbours`` (R, k) int64, where they are known
+    already, save the search.
     """
 
     forest: object
     points: torch.Tensor
     layout: Layout
     rows: torch.Tensor | None = None
+    neighbours: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,10 @@ class _MovingLeastSquares(torch.autograd.Function):
         slopes = queries[0].new_empty((total, dim, channels)) if options.slopes else None
         found = []
         for side, q, f in zip(sides, queries, features, strict=True):
-            indices, _ = search(side.forest, q, options.k, rows_per_sample=side.layout.rows_per_sample, rows=side.rows)
+            indices = side.neighbours
+            if indices is None:
+                per_sample = side.layout.rows_per_sample
+                indices, _ = search(side.forest, q, options.k, rows_per_sample=per_sample, rows=side.rows)
             found.append(indices)
             with on_stream(q.device):
                 kernels.forward(

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import warp as wp
 
 from kernels.modules import kernel_module
-from kernels.points.launch import launch, launch_serial, once
+from kernels.points import scatter
+from kernels.points.launch import launch, once
 from kernels.points.native import FLOATS, INTS, twin
 
 V16 = wp.types.vector(length=16, dtype=wp.float64)
@@ -165,18 +166,6 @@ def _kernels():
         pairs[i] = row * k + j
 
     @wp.kernel(module=module)
-    def count_and_fill(total: int, keys: INTS, pairs: INTS, rows: int, starts: INTS, ordered: INTS):
-        # a counting sort: starts[r + 1] counts, then runs as the next free place of row r, and ends as its end
-        for i in range(total):
-            starts[keys[i] + 2] = starts[keys[i] + 2] + 1
-        for r in range(rows):
-            starts[r + 2] = starts[r + 2] + starts[r + 1]
-        for i in range(total):
-            place = starts[keys[i] + 1]
-            ordered[place] = pairs[i]
-            starts[keys[i] + 1] = place + 1
-
-    @wp.kernel(module=module)
     def find_starts(offset: int, keys: INTS, total: int, starts: INTS):
         row = offset + wp.tid()
         low = int(0)
@@ -231,7 +220,7 @@ def blend(indices, weights, features, layout, channels, out):
     )
 
 
-def _sorted_pairs(indices, rows, layout, device, serial):
+def _sorted_pairs(indices, rows, layout, device):
     kernels = _kernels()
     k = indices.shape[1]
     total = (indices.shape[0] if rows is None else rows.shape[0]) * k
@@ -244,11 +233,6 @@ def _sorted_pairs(indices, rows, layout, device, serial):
         device,
         grain=32768,
     )
-    if serial:
-        starts = wp.zeros(layout.feature_rows + 2, dtype=wp.int32, device=device)
-        ordered = wp.empty(total, dtype=wp.int32, device=device)
-        launch_serial(kernels.count_and_fill, [total, keys, pairs, layout.feature_rows, starts, ordered], device)
-        return starts, ordered
     wp.utils.radix_sort_pairs(keys, pairs, total)
     starts = wp.empty(layout.feature_rows + 1, dtype=wp.int32, device=device)
     launch(kernels.find_starts, layout.feature_rows + 1, [keys, total, starts], device)
@@ -256,20 +240,24 @@ def _sorted_pairs(indices, rows, layout, device, serial):
 
 
 def transpose_blend(
-    indices, weights, parts, first_gradient, other_gradients, layout, channels, out, *, rows=None, serial=None
+    indices, weights, parts, first_gradient, other_gradients, layout, channels, out, *, rows=None, in_buckets=None
 ):
     """Gradients of the feature rows into ``out`` (feature rows, C), every row of which is written.
 
     ``weights`` (R, k, parts): parts is 1 for ``first_gradient`` (R, C) alone, or 1 + D with ``other_gradients``
-    (R, D, C). ``serial`` chooses how pairs are sorted: a sequential counting sort (the default on a CPU) or a radix
-    sort; both are stable.
+    (R, D, C). ``in_buckets`` chooses how: pairs dealt into buckets of rows (see ``scatter``, the default on a CPU) or
+    sorted by row. The sums are the same to the bit.
     """
     device = indices.device
-    serial = device.is_cpu if serial is None else serial
     if indices.shape[0] == 0 or (rows is not None and rows.shape[0] == 0):
         out.zero_()
         return
-    starts, ordered = _sorted_pairs(indices, rows, layout, device, serial)
+    if device.is_cpu if in_buckets is None else in_buckets:
+        scatter.transpose_blend(
+            indices, weights, parts, first_gradient, other_gradients, layout, channels, out, rows, device
+        )
+        return
+    starts, ordered = _sorted_pairs(indices, rows, layout, device)
     launch(
         _kernels().gather_gradient,
         layout.feature_rows,

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from kernels.modules import kernel_module
+from kernels.points import mls_eight
 from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.mls_native import DOUBLES, NORMAL, PULL, SHARES, to_weights
@@ -302,29 +303,27 @@ def _room(indices):
     return next(room for room in ROOMS if indices.shape[1] <= room)
 
 
-def forward(dim, queries, points, indices, features, channels, ridge, layout, values, slopes, *, rows=None):
-    """Values (R, C), and slopes (R, D, C) unless None, of the rows in ``rows`` (all by default)."""
+def _inputs(queries, points, indices, features, channels, ridge, layout, rows):
+    """How many rows there are, and what every kernel takes first."""
+    use_rows = rows is not None
+    inputs = [queries, rows, int(use_rows), points, indices, features, channels, RIDGES[ridge], *layout.arguments]
+    return (rows if use_rows else queries).shape[0], inputs
+
+
+def forward(
+    dim, queries, points, indices, features, channels, ridge, layout, values, slopes, *, rows=None, by_eight=None
+):
+    """Values (R, C), and slopes (R, D, C) unless None, of the rows in ``rows`` (all by default).
+
+    ``by_eight``: eight queries at a time, which is what a CPU does by default.
+    """
     device = queries.device
-    launch(
-        _kernels(dim, _room(indices)).forward,
-        queries.shape[0] if rows is None else rows.shape[0],
-        [
-            queries,
-            rows,
-            int(rows is not None),
-            points,
-            indices,
-            features,
-            channels,
-            RIDGES[ridge],
-            *layout.arguments,
-            int(slopes is not None),
-            values,
-            slopes,
-        ],
-        device,
-        grain=_GRAIN,
-    )
+    total, inputs = _inputs(queries, points, indices, features, channels, ridge, layout, rows)
+    if device.is_cpu if by_eight is None else by_eight:
+        mls_eight.forward(dim, 1 if slopes is None else dim + 1, total, inputs, values, slopes, device)
+        return
+    kernel = _kernels(dim, _room(indices)).forward
+    launch(kernel, total, [*inputs, int(slopes is not None), values, slopes], device, grain=_GRAIN)
 
 
 def backward(
@@ -342,6 +341,7 @@ def backward(
     feature_gradient,
     *,
     rows=None,
+    by_eight=None,
 ):
     """Gradients for those of ``query_gradient`` (R, D) and ``feature_gradient`` (feature rows, C) that are not None.
 
@@ -349,31 +349,14 @@ def backward(
     """
     device = queries.device
     arriving = 1 if slope_gradient is None else dim + 1
-    total, k = indices.shape
-    coefficients = wp.empty(total * k * arriving, dtype=wp.float32, device=device)
-    launch(
-        _kernels(dim, _room(indices)).backward,
-        total if rows is None else rows.shape[0],
-        [
-            queries,
-            rows,
-            int(rows is not None),
-            points,
-            indices,
-            features,
-            channels,
-            RIDGES[ridge],
-            *layout.arguments,
-            arriving,
-            value_gradient,
-            slope_gradient,
-            coefficients,
-            int(query_gradient is not None),
-            query_gradient,
-        ],
-        device,
-        grain=_GRAIN,
-    )
+    coefficients = wp.empty(indices.size * arriving, dtype=wp.float32, device=device)
+    total, inputs = _inputs(queries, points, indices, features, channels, ridge, layout, rows)
+    gradients = [value_gradient, slope_gradient, coefficients, int(query_gradient is not None), query_gradient]
+    if device.is_cpu if by_eight is None else by_eight:
+        mls_eight.backward(dim, arriving, total, inputs, gradients, device)
+    else:
+        kernel = _kernels(dim, _room(indices)).backward
+        launch(kernel, total, [*inputs, arriving, *gradients], device, grain=_GRAIN)
     if feature_gradient is not None:
         transpose_blend(
             indices,

@@ -12,7 +12,7 @@ import warp as wp
 import bvh
 from bvh import warp as door
 from kernels import lanes
-from kernels.points import binary, blend, farthest, leaves, mls, morton, rays, search, tree
+from kernels.points import binary, blend, farthest, leaves, mls, mls_eight, morton, rays, scatter, search, tree
 from tests.bvh.clouds import CLOUDS, brute_knn, clustered, generator, uniform
 
 
@@ -28,10 +28,13 @@ def modules():
         yield farthest._kernels(dim).select.module
         for room in mls.ROOMS:
             yield mls._kernels(dim, room).forward.module
+        for wanted in (1, dim + 1):
+            yield mls_eight._kernels(dim, wanted).forward.module
         yield rays._build_kernels(dim).primitive_boxes.module
         for mode in ("closest", "count", "fill"):
             yield rays._trace_kernel(dim, mode).module
     yield blend._kernels().blend.module
+    yield scatter._kernels().count.module
     yield rays._merge_kernel().module
 
 
@@ -85,7 +88,7 @@ def test_pairs_sorted_by_radix_give_the_same_sums():
     other = torch.rand((200, 2, 5), generator=generator(4))
     layout = blend.Layout(100, 50, 2, 2)
     results = []
-    for serial in (True, False):
+    for in_buckets in (True, False):
         out = torch.empty((2 * 50 * 2, 5))
         blend.transpose_blend(
             wp.from_torch(indices),
@@ -96,7 +99,7 @@ def test_pairs_sorted_by_radix_give_the_same_sums():
             layout,
             5,
             wp.from_torch(out.reshape(-1)),
-            serial=serial,
+            in_buckets=in_buckets,
         )
         results.append(out)
     assert torch.equal(*results)
@@ -107,6 +110,53 @@ def test_pairs_sorted_by_radix_give_the_same_sums():
             parts = torch.cat([first[r][None], other[r]]).double()
             want[row] += (weights[r, j].double()[:, None] * parts).sum(0)
     torch.testing.assert_close(results[0].double(), want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("ridge", mls.RIDGES)
+@pytest.mark.parametrize(("k", "channels"), [(8, 16), (5, 3), (23, 41)])
+@pytest.mark.parametrize("slopes", [False, True])
+def test_interpolation_one_query_at_a_time_agrees(dim, ridge, k, channels, slopes):
+    """What a CUDA device runs, against eight at a time; some queries lie on points, and some rows are left out."""
+    heads, count, total = 2, 150, 2 * 44
+    points = uniform(2 * count, dim).reshape(2, count, dim)
+    queries = uniform(2 * total, dim, seed=1)
+    queries[:9] = points[0, :9]
+    indices = torch.cat([brute_knn(points[b], queries[b * total : (b + 1) * total], k)[0] for b in range(2)])
+    features = torch.randn((2 * count * heads, channels), generator=generator(2))
+    arriving = torch.randn((2 * total, channels), generator=generator(3))
+    arriving_slopes = torch.randn((2 * total, dim, channels), generator=generator(4)) if slopes else None
+    rows = torch.arange(2 * total, dtype=torch.int32)[torch.arange(2 * total) % 5 != 3]
+    layout = blend.Layout(total, count, heads, 2)
+
+    def flat(tensor):
+        return None if tensor is None else wp.from_torch(tensor.reshape(-1))
+
+    def vectors(tensor):
+        return wp.from_torch(tensor.reshape(-1, dim), dtype={2: wp.vec2, 3: wp.vec3}[dim])
+
+    results = []
+    for by_eight in (True, False):
+        first = (
+            dim,
+            vectors(queries),
+            vectors(points),
+            wp.from_torch(indices),
+            flat(features),
+            channels,
+            ridge,
+            layout,
+        )
+        value, to_queries = torch.zeros((2 * total, channels)), torch.zeros((2 * total, dim))
+        slope = torch.zeros((2 * total, dim, channels)) if slopes else None
+        to_features = torch.zeros_like(features)
+        options = {"rows": wp.from_torch(rows), "by_eight": by_eight}
+        mls.forward(*first, flat(value), flat(slope), **options)
+        mls.backward(*first, flat(arriving), flat(arriving_slopes), flat(to_queries), flat(to_features), **options)
+        results.append([t for t in (value, slope, to_queries, to_features) if t is not None])
+    for eight, one in zip(*results, strict=True):
+        assert (eight[3::5] == 0).all() or eight is results[0][-1]
+        torch.testing.assert_close(eight, one, rtol=1e-5, atol=1e-5 * float(one.abs().max()))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
