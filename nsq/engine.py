@@ -16,6 +16,7 @@ import warp as wp
 from torch.autograd.function import once_differentiable
 
 from kernels import lanes
+from kernels.shapes import quadric
 from kernels.trace import layout as at
 from kernels.trace.adjoint import Adjoint, Loss, record_key
 from kernels.trace.replay import ReplayLane
@@ -195,24 +196,40 @@ class Trace:
         names = ir.tensors.__dataclass_fields__
         floats = {name: t.detach().cpu().numpy() for name, t in zip(names, tensors, strict=True)}
         self._ray_fluxes = floats["source_numbers"].reshape(-1, at.NUM_SOURCE)[:, at.SOURCE_FLUX]
+        geometry = ir.geometry
+        of_surfaces = geometry.owner < len(ir.surface_names)
         floats |= {
-            "domain": ir.geometry.domain, "triangles": ir.geometry.triangles,
+            "domain": _grown(geometry.domain, of_surfaces, self.run.eps),
+            "triangles": geometry.triangles,
             "attenuation": 4.0e3 * math.pi / ir.wavelengths,
-            "detector_sigmas": ir.detector_sigmas, "lobes": ir.lobes,
-            "sag_limits": ir.geometry.sag_limits,
-        }  # fmt: skip
+            "detector_sigmas": ir.detector_sigmas,
+            "lobes": ir.lobes,
+            "sag_limits": geometry.sag_limits,
+        }
         integers = {
-            "rows": ir.rows, "detector_ints": ir.detector_ints, "cumulative": ir.cumulative,
-            "source_lines": ir.source_lines, "planes": ir.planes,
-            "tree_rows": ir.geometry.tree_rows, "triangle_of_row": ir.geometry.triangle_of_row,
-        }  # fmt: skip
+            "rows": ir.rows,
+            "detector_ints": ir.detector_ints,
+            "cumulative": ir.cumulative,
+            "source_lines": ir.source_lines,
+            "planes": ir.planes,
+            "tree_rows": geometry.tree_rows,
+            "triangle_of_row": geometry.triangle_of_row,
+        }
         return Tables.build(
-            self.options.precision, _warp_device(self.options.device), floats, integers, num_rows=ir.num_rows,
-            num_lines=len(ir.wavelengths), map_size=ir.map_size, linear_rows=ir.geometry.linear_rows,
-            sags=ir.geometry.sags,
-            boxes=(ir.geometry.tree_lower, ir.geometry.tree_upper),
-            angles=bool((ir.rows[:, at.ANGLES] >= 0).any()), scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
-        )  # fmt: skip
+            self.options.precision,
+            _warp_device(self.options.device),
+            floats,
+            integers,
+            boxes=(geometry.tree_lower, geometry.tree_upper),
+            num_rows=ir.num_rows,
+            num_surface_rows=int(of_surfaces.sum()),
+            num_lines=len(ir.wavelengths),
+            map_size=ir.map_size,
+            linear_rows=geometry.linear_rows,
+            sags=geometry.sags,
+            angles=bool((ir.rows[:, at.ANGLES] >= 0).any()),
+            scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
+        )
 
     def _batches(self, device: Any) -> tuple[list[tuple[int, int]], int, int]:
         """Batches as ranges of ids, the cells of a lane, and how many lanes there are work for."""
@@ -223,6 +240,17 @@ class Trace:
         size = max(1, min(size, -(-rays // threads)))
         batches = [(start, min(start + size, rays)) for start in range(0, rays, size)]
         return batches, size * room + _PADDING, min(threads, len(batches))
+
+
+def _grown(domain: np.ndarray, surfaces: np.ndarray, by: float) -> np.ndarray:
+    """The rows' limits, a hair wider for surfaces: on an edge that two of them share neither may be missed."""
+    out = domain.copy()
+    reach = np.where(surfaces, by, 0.0)
+    out[:, quadric.RHO_MIN2] = np.maximum(np.sqrt(domain[:, quadric.RHO_MIN2]) - reach, 0.0) ** 2
+    out[:, quadric.RHO_MAX2] = (np.sqrt(domain[:, quadric.RHO_MAX2]) + reach) ** 2
+    for column, sign in ((quadric.HALF_X, 1), (quadric.HALF_Y, 1), (quadric.Z_MIN, -1), (quadric.Z_MAX, 1)):
+        out[:, column] += sign * reach
+    return out
 
 
 def _needs(tables: Tables) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
-from kernels.trace.wavefront import FRESNEL_BRANCH, at_cell, hits_to_record, keyed, variant_of
+from kernels.trace.wavefront import FRESNEL_BRANCH, RETREAT, at_cell, hits_to_record, keyed, variant_of
 
 # rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
 _GPU_STRETCH = 256
@@ -171,7 +171,7 @@ class Adjoint:
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
             "p_high": real(run.p_high), "base": wp.uint64(0), "init": wp.uint64(run.init),
             "key": wp.uint64(FRESNEL_BRANCH), "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "n": n,
-            "own_keys": 0, "may_split": 0, "force": 1, "turn": wp.uint64(0),
+            "retreat": real(RETREAT * run.eps), "own_keys": 0, "may_split": 0, "force": 1, "turn": wp.uint64(0),
         }  # fmt: skip
         reading = {
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,

@@ -59,7 +59,7 @@ def _interact_kernel(precision, backward, sags, angles, splits):
         angular: array, angle_cell: INT,
         lines: int, fresnel_policy: int, p_low: real, p_high: real,
         base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64,
-        may_split: int, force: int, turn: wp.uint64, n: wp.int64,
+        retreat: real, may_split: int, force: int, turn: wp.uint64, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         zero = real(0.0)
@@ -206,12 +206,23 @@ def _interact_kernel(precision, backward, sags, angles, splits):
         normal = select(reflects, real(-2.0) * cs, select(bends, push, zero))
         flux_out = flux_hit * weight
 
-        st(floats_out, wp.static(at.X), n, i, select(valid, hx + tx, x))
-        st(floats_out, wp.static(at.Y), n, i, select(valid, hy + ty, y))
-        st(floats_out, wp.static(at.Z), n, i, select(valid, hz + tz, z))
-        st(floats_out, wp.static(at.L), n, i, select(valid, scale * u + normal * gx, u))
-        st(floats_out, wp.static(at.M), n, i, select(valid, scale * v + normal * gy, v))
-        st(floats_out, wp.static(at.N), n, i, select(valid, scale * w + normal * gz, w))
+        # A ray that lands on two surfaces at once, on an edge, would find the other one at distance 0, where nothing is
+        # looked for. If it stays on its side it goes on from a hair before the edge and meets the other there; if it
+        # passes through, from a hair behind.
+        out_u = scale * u + normal * gx
+        out_v = scale * v + normal * gy
+        out_w = scale * w + normal * gz
+        gap = ld_fixed(distance, wp.int32(n) + i) - t0
+        hair = select(gap < retreat, retreat, zero)
+        sx = select(bends, hair * out_u, -hair * u)
+        sy = select(bends, hair * out_v, -hair * v)
+        sz = select(bends, hair * out_w, -hair * w)
+        st(floats_out, wp.static(at.X), n, i, select(valid, hx + tx + sx, x))
+        st(floats_out, wp.static(at.Y), n, i, select(valid, hy + ty + sy, y))
+        st(floats_out, wp.static(at.Z), n, i, select(valid, hz + tz + sz, z))
+        st(floats_out, wp.static(at.L), n, i, select(valid, out_u, u))
+        st(floats_out, wp.static(at.M), n, i, select(valid, out_v, v))
+        st(floats_out, wp.static(at.N), n, i, select(valid, out_w, w))
         st(floats_out, wp.static(at.FLUX), n, i, select(valid, flux_out, flux))
         st(floats_out, wp.static(at.PATH), n, i, path + t)
 

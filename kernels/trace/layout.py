@@ -12,6 +12,10 @@ NUM_FLOATS = 8
 SLOT, WAVELENGTH, MEDIUM, LAST, STATE, KEY_LOW, KEY_HIGH, ALLOWANCE = range(8)
 NUM_INTS = 8
 
+# columns of what a search finds: the nearest distance, and that of the nearest other surface
+NEAREST, RUNNER_UP = range(2)
+NUM_DISTANCES = 2
+
 # values of the column STATE
 DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED, REFUSED = range(6)
 

@@ -121,12 +121,13 @@ def nearest(rays, surfaces, eps):
     n = rays.shape[1]
     ints = np.zeros((at.NUM_INTS, max(1, n)), dtype=np.int32)
     ints[at.LAST], ints[at.STATE] = -1, at.ALIVE
-    distance = wp.full(max(1, n), FAR, dtype=wp.float64, device="cpu")
+    distance = wp.full(at.NUM_DISTANCES * max(1, n), FAR, dtype=wp.float64, device="cpu")
     row_hit = wp.full(max(1, n), -1, dtype=wp.int32, device="cpu")
     tree_rows, lower, upper = surfaces.tree
     shared = {
         "floats": _upload(rays), "ints": _upload_ints(ints), "distance": distance, "row_hit": row_hit,
         "numbers": _upload(surfaces.numbers), "domain": _upload(surfaces.domain), "eps": wp.float64(eps), "first": 0,
+        "surfaces": 0,
         "n": wp.int64(n), "triangles": _upload(surfaces.triangles), "tree_rows": _upload_ints(tree_rows),
         "triangle_of_row": _upload_ints(surfaces.triangle_of_row), "sag_numbers": _upload(surfaces.sag_numbers),
         "sag_limits": _upload(surfaces.sag_limits),

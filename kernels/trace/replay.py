@@ -30,7 +30,8 @@ class Stage:
         real = REALS[precision]
         return cls(
             State.empty(precision, device, capacity), State.empty(precision, device, capacity),
-            wp.empty(capacity, dtype=real, device=device), wp.empty(capacity, dtype=wp.int32, device=device),
+            wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device),
+            wp.empty(capacity, dtype=wp.int32, device=device),
             wp.empty(capacity, dtype=real, device=device), wp.empty(capacity, dtype=wp.int32, device=device),
         )  # fmt: skip
 

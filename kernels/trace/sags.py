@@ -95,13 +95,15 @@ def search_sag_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.sag"), enable_backward=False)
     def search_sag(
         floats: array, ints: INT, distance: array, row_hit: INT, sag_numbers: array, sag_limits: array, row: int,
-        code: int, block: int, limits: int, first: int, eps: real, n: wp.int64,
+        code: int, block: int, limits: int, first: int, surfaces: int, eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         best = real(wp.static(FAR))
+        second = real(wp.static(FAR))
         best_row = int(-1)
         if first == 0:
-            best = ld(distance, 0, n, i)
+            best = ld(distance, wp.static(at.NEAREST), n, i)
+            second = ld(distance, wp.static(at.RUNNER_UP), n, i)
             best_row = ldi(row_hit, 0, n, i)
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
             p = vec3(
@@ -121,7 +123,7 @@ def search_sag_kernel(precision):
             if ldi(ints, wp.static(at.LAST), n, i) == row:
                 # the ray starts on this surface: step off it before looking for another meeting
                 t_in = wp.max(eps, real(1.0e-6) * size)
-            t_out = best
+            t_out = best + real(8.0) * eps
             rx = wp.min(hx, radius)
             ry = wp.min(hy, radius)
             t_in, t_out = slab(o[0], d[0], -rx, rx, t_in, t_out)
@@ -166,10 +168,16 @@ def search_sag_kernel(precision):
                             found = t
                     low = high
                     f_low = f_high
-            if found < best or (found == best and row < best_row):
+            nearer = found < best or (found == best and row < best_row)
+            other = wp.where(nearer, best_row, row)
+            passed = wp.where(nearer, best, found)
+            if other < surfaces and passed < second:
+                second = passed
+            if nearer:
                 best = found
                 best_row = row
-        st(distance, 0, n, i, best)
+        st(distance, wp.static(at.NEAREST), n, i, best)
+        st(distance, wp.static(at.RUNNER_UP), n, i, second)
         sti(row_hit, 0, n, i, best_row)
 
     return search_sag

@@ -40,7 +40,7 @@ def search_kernel(precision, rows):
 
     def search(
         floats: array, ints: INT, distance: array, row_hit: INT,
-        numbers: array, domain: array, row: int, first: int, eps: real, n: wp.int64,
+        numbers: array, domain: array, row: int, first: int, surfaces: int, eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         far = real(wp.static(FAR))
@@ -51,15 +51,21 @@ def search_kernel(precision, rows):
         v = ld(floats, wp.static(layout.M), n, i)
         w = ld(floats, wp.static(layout.N), n, i)
         last = ldi(ints, wp.static(layout.LAST), n, i)
-        best = wp.where(first == 1, far, ld(distance, 0, n, i))
+        best = wp.where(first == 1, far, ld(distance, wp.static(layout.NEAREST), n, i))
+        second = wp.where(first == 1, far, ld(distance, wp.static(layout.RUNNER_UP), n, i))
         best_row = wp.where(first == 1, -1, ldi(row_hit, 0, n, i))
         for k in range(wp.static(rows)):
             t = hit(x, y, z, u, v, w, last == row + k, eps, far, numbers, domain, row + k)
             # strictly nearer wins: on a tie the row that was registered first
             nearer = t < best
+            # the other one counts as runner-up if it is a surface; detectors come behind the surfaces
+            other = wp.where(nearer, best_row, row + k)
+            passed = wp.where(nearer, best, t)
+            second = wp.where(wp.where(other < surfaces, passed < second, False), passed, second)
             best = wp.where(nearer, t, best)
             best_row = wp.where(nearer, row + k, best_row)
-        st(distance, 0, n, i, best)
+        st(distance, wp.static(layout.NEAREST), n, i, best)
+        st(distance, wp.static(layout.RUNNER_UP), n, i, second)
         sti(row_hit, 0, n, i, best_row)
 
     return wp.kernel(

@@ -74,7 +74,7 @@ class SplitLane(Lane):
         p, device, n = tables.precision, tables.device, wp.int64(capacity)
         real = REALS[p]
         self._here, self._there, self._beyond = (State.empty(p, device, capacity) for _ in range(3))
-        distance = wp.empty(capacity, dtype=real, device=device)
+        distance = wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device)
         self._row_hit = wp.empty(capacity, dtype=wp.int32, device=device)
         aux, spare = (wp.empty(at.NUM_AUX * capacity, dtype=real, device=device) for _ in range(2))
         boost = wp.empty(capacity, dtype=real, device=device)

@@ -92,6 +92,7 @@ class Tables:
     cumulative: wp.array
     source_lines: wp.array
     num_rows: int
+    num_surface_rows: int
     num_lines: int
     map_size: int
     scatters: bool

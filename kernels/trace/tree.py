@@ -31,6 +31,10 @@ def triangle_of(precision):
         )
 
     @wp.func
+    def span(p: vec3, q: vec3):
+        return wp.abs(q[0] - p[0]) + wp.abs(q[1] - p[1]) + wp.abs(q[2] - p[2])
+
+    @wp.func
     def hit(o: vec3, d: vec3, triangles: array, triangle: int, numbers: array, row: int, eps: real, far: real):
         k = triangle * 9
         p = vec3(ld_plain(triangles, k), ld_plain(triangles, k + 1), ld_plain(triangles, k + 2)) - o
@@ -39,9 +43,13 @@ def triangle_of(precision):
         a = edge(d, p, q)
         c = edge(d, q, r)
         e = edge(d, r, p)
-        zero = real(0.0)
+        # a product is a length of edge times a distance from it; triangles reach eps beyond their edges, so that a ray
+        # on an edge is known to be on both
+        ta = -eps * span(p, q)
+        tc = -eps * span(q, r)
+        te = -eps * span(r, p)
         t = far
-        if (a >= zero and c >= zero and e >= zero) or (a <= zero and c <= zero and e <= zero):
+        if (a >= ta and c >= tc and e >= te) or (-a >= ta and -c >= tc and -e >= te):
             m = row * wp.static(NUM_NUMBERS)
             n = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
             along = wp.dot(n, d)
@@ -66,13 +74,15 @@ def tree_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
     def search_tree(
         floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
-        tree_rows: INT, triangle_of_row: INT, tree: wp.uint64, first: int, eps: real, n: wp.int64,
+        tree_rows: INT, triangle_of_row: INT, tree: wp.uint64, first: int, surfaces: int, eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         best = real(wp.static(FAR))
+        second = real(wp.static(FAR))
         best_row = int(-1)
         if first == 0:
-            best = ld(distance, 0, n, i)
+            best = ld(distance, wp.static(at.NEAREST), n, i)
+            second = ld(distance, wp.static(at.RUNNER_UP), n, i)
             best_row = ldi(row_hit, 0, n, i)
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
             o = vec3(
@@ -87,7 +97,8 @@ def tree_kernel(precision):
             query = wp.bvh_query_ray(tree, o32, d32)
             leaf = int(0)
             # the float32 cut-off lies beyond the best distance by more than its rounding
-            while wp.bvh_query_next(query, leaf, wp.float32(best) * 1.00001):
+            # and by more than what counts as landing on two surfaces at once
+            while wp.bvh_query_next(query, leaf, wp.float32(best + real(8.0) * eps) * 1.00001):
                 row = tree_rows[leaf]
                 triangle = triangle_of_row[row]
                 t = real(wp.static(FAR))
@@ -99,10 +110,16 @@ def tree_kernel(precision):
                     t = quadric_hit(
                         o[0], o[1], o[2], d[0], d[1], d[2], last == row, eps, real(wp.static(FAR)), numbers, domain, row
                     )
-                if t < best or (t == best and row < best_row):
+                nearer = t < best or (t == best and row < best_row)
+                other = wp.where(nearer, best_row, row)
+                passed = wp.where(nearer, best, t)
+                if other < surfaces and passed < second:
+                    second = passed
+                if nearer:
                     best = t
                     best_row = row
-        st(distance, 0, n, i, best)
+        st(distance, wp.static(at.NEAREST), n, i, best)
+        st(distance, wp.static(at.RUNNER_UP), n, i, second)
         sti(row_hit, 0, n, i, best_row)
 
     return search_tree

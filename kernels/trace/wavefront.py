@@ -24,6 +24,8 @@ from kernels.trace.tree import tree_kernel
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
 # integer columns that a ray has which does not split
 PLAIN_INTS = at.KEY_LOW
+# how far before an edge a ray goes on, in units of the least distance to another surface
+RETREAT = 4.0
 # below this share of live rays a bounce is worth compacting
 CROWDED = 0.75
 
@@ -119,7 +121,8 @@ class Bounce:
             "angular": tables.angular, "angle_cell": lane.angle_cell, "lines": tables.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
-            "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "row": 0, "first": 0,
+            "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "retreat": real(RETREAT * run.eps),
+            "surfaces": tables.num_surface_rows, "row": 0, "first": 0,
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
             "ledger": lane.ledger, "row_books": lane.row_books,
             "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
@@ -259,7 +262,7 @@ class ForwardLane(Lane):
         p, device = tables.precision, tables.device
         real = REALS[p]
         self._states = [State.empty(p, device, capacity) for _ in range(2)]
-        distance = wp.empty(capacity, dtype=real, device=device)
+        distance = wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device)
         self._row_hit = wp.empty(capacity, dtype=wp.int32, device=device)
         aux = wp.empty(at.NUM_AUX * capacity, dtype=real, device=device)
         boost = wp.empty(capacity, dtype=real, device=device)
