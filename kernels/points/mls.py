@@ -5,7 +5,8 @@ is ``sum_j c_j f_j`` with the coefficient vector ``c_j = w_j A^-1 b_j`` (one par
 the number of channels enters only in dot products: the gradient to a query is a function of ``E_j = sum_c f_jc g_c``,
 where g_c is the gradient arriving at the parts of channel c, and the gradient to a feature is ``c_j . g_c``.
 
-Differences are taken in float64 from the float32 coordinates, and so is the solve.
+Differences are taken in float64 from the float32 coordinates, and so is the solve. The kernels here take one query a
+thread; a CPU takes eight at a time, see ``mls_eight``.
 """
 
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from kernels.modules import kernel_module
-from kernels.points import mls_eight
+from kernels.points import mls_eight, mls_native
 from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.mls_native import DOUBLES, NORMAL, PULL, SHARES, to_weights
@@ -22,12 +23,12 @@ from kernels.points.search import MAX_K
 
 RIDGES = {"absolute": 0, "relative": 1}
 ROOMS = (16, MAX_K)
-_RIDGE = wp.constant(wp.float64(1.0e-6))
-_RELATIVE_RIDGE = wp.constant(wp.float64(1.0e-8))
-_EXACT_HIT = wp.constant(wp.float64(1.0e-12))  # times the squared median distance where the ridge is relative
-_LEAST_BANDWIDTH = wp.constant(wp.float64(1.0e-100))
-_PIVOT_FLOOR = wp.constant(wp.float64(1.0e-14))
-_TINY = wp.constant(wp.float64(1.0e-290))
+_RIDGE = wp.constant(wp.float64(mls_native.RIDGE))
+_RELATIVE_RIDGE = wp.constant(wp.float64(mls_native.RELATIVE_RIDGE))
+_EXACT_HIT = wp.constant(wp.float64(mls_native.EXACT_HIT))
+_LEAST_BANDWIDTH = wp.constant(wp.float64(mls_native.LEAST_BANDWIDTH))
+_PIVOT_FLOOR = wp.constant(wp.float64(mls_native.PIVOT_FLOOR))
+_TINY = wp.constant(wp.float64(mls_native.TINY))
 _CHANNELS = wp.constant(16)
 _GRAIN = 1024
 

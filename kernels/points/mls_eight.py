@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from kernels.modules import kernel_module
+from kernels.points import mls_native
 from kernels.points.blend import INDICES
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.native import FLOATS, INTS, twin
@@ -74,6 +75,7 @@ _FIT = """
         const D8 y = square[j] * -half_rate, shifted = y * 1.4426950408889634 + 6755399441055744.0;
         const D8 n = shifted - 6755399441055744.0;
         const D8 r = (y - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+        // exp by a power of two and a Taylor polynomial on [-ln2/2, ln2/2], to an ulp or two
         D8 e = zero + 1.0 / 6227020800.0;
         e = e * r + 1.0 / 479001600.0;
         e = e * r + 1.0 / 39916800.0;
@@ -244,21 +246,15 @@ _BACKWARD = (
 """
 )
 
-_CONSTANTS = {
-    "MOST": str(MAX_K),
-    "LEAST_BANDWIDTH": "1.0e-100",
-    "RELATIVE_RIDGE": "1.0e-8",
-    "EXACT_HIT": "1.0e-12",
-    "PIVOT_FLOOR": "1.0e-14",
-    "TINY": "1.0e-290",
-}
+_NUMBERS = ("RELATIVE_RIDGE", "RIDGE", "EXACT_HIT", "LEAST_BANDWIDTH", "PIVOT_FLOOR", "TINY")
 
 
 def _snippet(cpu, dim, wanted):
     """For CUDA there is nothing to run, but the kernels compile."""
-    constants = {**_CONSTANTS, "PARTS": str(dim + 1), "DIM": str(dim), "WANTED": str(wanted)}
-    head = "".join(f"#define {name} {value}\n" for name, value in {**constants, "RIDGE": "1.0e-6"}.items())
-    tail = "".join(f"#undef {name}\n" for name in (*constants, "RIDGE", "CONVERT8", "LARGER"))
+    numbers = {name: repr(getattr(mls_native, name)) for name in _NUMBERS}
+    constants = {**numbers, "MOST": MAX_K, "PARTS": dim + 1, "DIM": dim, "WANTED": wanted}
+    head = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    tail = "".join(f"#undef {name}\n" for name in (*constants, "CONVERT8", "LARGER"))
     return twin("\n" + head + cpu, "") + "\n" + tail
 
 
