@@ -11,7 +11,7 @@ from kernels.precision import REALS
 from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
-from kernels.trace.wavefront import PLAIN_INTS, Bounce, Emitter, Lane, State
+from kernels.trace.wavefront import PLAIN_INTS, Bounce, Counters, Emitter, Lane, State
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ReplayLane(Lane):
         super().__init__(tables, run, capacity)
         self._stages, self._bounces, self._moves = [], [], []
         self._aux = wp.empty(at.NUM_AUX * capacity, dtype=REALS[tables.precision], device=tables.device)
-        self._counter = wp.zeros(1, dtype=wp.int32, device=tables.device)
+        self._counter = Counters(1, tables.device)
         self._add_stage()
         self._emitter = Emitter(tables, run, self._stages[0].before, capacity)
 
@@ -83,7 +83,7 @@ class ReplayLane(Lane):
                 break
             if bounce + 1 == len(self._stages):
                 self._add_stage()
-            self._counter.zero_()
+            self._counter.clear()
             for move, size in zip(self._moves[bounce], (count, live), strict=True):
                 move.run(size)
             count = live
@@ -96,7 +96,7 @@ class ReplayLane(Lane):
         if self._stages:
             last = self._stages[-1]
             names = {"floats": last.after.floats, "ints": last.after.ints, "kept": last.kept,
-                     "counter": self._counter, "floats_out": stage.before.floats, "ints_out": stage.before.ints,
+                     "counter": self._counter.array, "floats_out": stage.before.floats, "ints_out": stage.before.ints,
                      "columns": PLAIN_INTS, "n": wp.int64(n)}  # fmt: skip
             self._moves.append([Command(kernel, device, names) for kernel in compact_kernels(p)])
         self._stages.append(stage)

@@ -17,7 +17,7 @@ from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels, count_up, roulette_kernel
 from kernels.trace.command import Command
 from kernels.trace.interact import interact_kernel
-from kernels.trace.wavefront import ROULETTE, Bounce, Emitter, Lane, State, keyed
+from kernels.trace.wavefront import ROULETTE, Bounce, Counters, Emitter, Lane, State, keyed
 
 
 @functools.cache
@@ -88,12 +88,12 @@ class SplitLane(Lane):
         born = {**shared, "floats": self._beyond.floats, "ints": self._beyond.ints}
         self._adopt = Command(adopt, device, born)
         self._roulette = Command(roulette_kernel(p), device, {**born, "key": wp.uint64(ROULETTE)})
-        self._kept_count = wp.zeros(1, dtype=wp.int32, device=device)
+        self._kept_count = Counters(1, device)
         kept = wp.empty(capacity, dtype=wp.int32, device=device)
         select, gather = compact_kernels(p)
         self._moves = []
         for state in (self._there, self._beyond):
-            names = {"floats": state.floats, "ints": state.ints, "kept": kept, "counter": self._kept_count,
+            names = {"floats": state.floats, "ints": state.ints, "kept": kept, "counter": self._kept_count.array,
                      "floats_out": self._here.floats, "ints_out": self._here.ints, "columns": at.NUM_INTS,
                      "n": n}  # fmt: skip
             self._moves.append((Command(select, device, names), Command(gather, device, names)))
@@ -114,17 +114,17 @@ class SplitLane(Lane):
                 self._record(count, start, bounce, self._here, self._there, self._row_hit)
             last = bounce + 1 >= self.run.max_depth
             if splitting:
-                self.counters.zero_()
+                self.counters.clear()
                 self._adopt.run(count, {"last_bounce": int(last)})
-                if self.counters.numpy()[at.FAINT] and not last:
+                if self.counters.read()[at.FAINT] and not last:
                     self._roulette.run(count, keyed(start, bounce + 1))
             if last:
                 return
-            born = int(self.counters.numpy()[at.LIVE]) if splitting else 0
+            born = int(self.counters.read()[at.LIVE]) if splitting else 0
             here = 0
             for (select, gather), size in zip(self._moves, (live, born), strict=True):
                 if size:
-                    self._kept_count.zero_()
+                    self._kept_count.clear()
                     select.run(count)
                     offset = {"floats_out": self._here.floats[here:], "ints_out": self._here.ints[here:]}
                     gather.run(size, offset)

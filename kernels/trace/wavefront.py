@@ -63,6 +63,25 @@ class Sums:
         )
 
 
+class Counters:
+    """Integers that a kernel counts up and the host reads: on a CPU through one view of their memory."""
+
+    def __init__(self, count, device):
+        self.array = wp.zeros(count, dtype=wp.int32, device=device)
+        self._view = self.array.numpy() if self.array.device.is_cpu else None
+
+    def clear(self):
+        """Set all to 0."""
+        if self._view is None:
+            self.array.zero_()
+        else:
+            self._view.fill(0)
+
+    def read(self):
+        """The counts; on a CPU they follow what kernels do to them."""
+        return self.array.numpy() if self._view is None else self._view
+
+
 class Emitter:
     """Emission of a batch into a state; shared by the forward pass and the replay."""
 
@@ -124,8 +143,8 @@ class Bounce:
             "jump_a": wp.uint64(1), "jump_c": wp.uint64(0), "eps": real(run.eps), "retreat": real(RETREAT * run.eps),
             "surfaces": tables.num_surface_rows, "row": 0, "first": 0,
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
-            "ledger": lane.ledger, "row_books": lane.row_books,
-            "counters": lane.counters, "maps": lane.maps, "scale": wp.float64(run.scale), "faint": real(run.faint),
+            "ledger": lane.ledger, "row_books": lane.row_books, "counters": lane.counters.array, "maps": lane.maps,
+            "scale": wp.float64(run.scale), "faint": real(run.faint),
             "exact": int(run.exact), "last_bounce": 0, "own_keys": int(lane.splits), "may_split": 0, "force": 1,
             "turn": wp.uint64(0),
         }  # fmt: skip
@@ -185,15 +204,15 @@ class Bounce:
         """
         lane = self._lane
         last = bounce + 1 >= lane.run.max_depth
-        lane.counters.zero_()
+        lane.counters.clear()
         self._book.run(count, {"last_bounce": int(last)})
-        counters = lane.counters.numpy()
+        counters = lane.counters.read()
         if counters[at.SPLAT_HITS]:
             self._deposit.run(count)
         rouletted = bool(counters[at.FAINT])
         if rouletted:
             self._roulette.run(count, keyed(base, bounce + 1))
-            counters = lane.counters.numpy()
+            counters = lane.counters.read()
         return (0 if last else int(counters[at.LIVE])), int(counters[at.RECORD_HITS]), rouletted
 
 
@@ -226,7 +245,7 @@ class Lane:
         self.ledger = wp.zeros(at.NUM_LEDGER, dtype=wp.int64, device=device)
         self.row_books = wp.zeros(max(1, tables.num_rows) * at.NUM_ROW_BOOKS, dtype=wp.int64, device=device)
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
-        self.counters = wp.zeros(at.NUM_COUNTERS, dtype=wp.int32, device=device)
+        self.counters = Counters(at.NUM_COUNTERS, device)
         self.records = []
         self.variant = {**variant_of(tables), "splits": self.splits}
         self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
@@ -271,13 +290,13 @@ class ForwardLane(Lane):
             Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, aux, boost) for k in range(2)
         ]
         kept = wp.empty(capacity, dtype=wp.int32, device=device)
-        self._kept_count = wp.zeros(1, dtype=wp.int32, device=device)
+        self._kept_count = Counters(1, device)
         select, gather = compact_kernels(p)
         self._select, self._gather = [], []
         for k in range(2):
             # the step from state k lands in state 1 - k; compaction brings it back to k
             names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": kept,
-                     "counter": self._kept_count, "floats_out": self._states[k].floats,
+                     "counter": self._kept_count.array, "floats_out": self._states[k].floats,
                      "ints_out": self._states[k].ints, "columns": PLAIN_INTS, "n": wp.int64(capacity)}  # fmt: skip
             self._select.append(Command(select, device, names))
             self._gather.append(Command(gather, device, names))
@@ -295,7 +314,7 @@ class ForwardLane(Lane):
             if not live:
                 return
             if live < CROWDED * count:
-                self._kept_count.zero_()
+                self._kept_count.clear()
                 self._select[k].run(count)
                 self._gather[k].run(live)
                 count = live
