@@ -173,7 +173,7 @@ class Trace:
 
         def differentiate(mine: list) -> Any:
             adjoint = Adjoint(tables, self.run, capacity, upstream, **options)
-            lane = None if self.kept else ReplayLane(tables, self.run, capacity)
+            lane = None if self.kept else ReplayLane(tables, self.run, capacity, fills_maps=False)
             for item in mine:
                 if stop.is_set():
                     break

@@ -104,7 +104,7 @@ class Adjoint:
             self._given, self._given_gradient = zeros(at.NUM_GIVEN * capacity), zeros(at.NUM_GIVEN * capacity)
             self._given.grad = self._given_gradient
             self._sag_numbers = zeros(tables.sag_numbers.size)
-        self._launches = {}
+        self._launches, self._births = {}, {}
 
     def add(self, record):
         """Differentiate a recorded batch and add its gradients."""
@@ -242,11 +242,13 @@ class Adjoint:
             offset, count = first - record.start, last - first
             where = at_cell(state, offset)
             _attach(where["floats"], self._before[offset:])
-            names = {**where, "numbers": t.source_numbers, "acc": self._acc, "base": wp.uint64(record.start),
-                     "init": wp.uint64(run.init), "first": offset, "source": index, "medium": source.medium,
-                     "line": 0, "n": wp.int64(n)}  # fmt: skip
-            kernel = emit_kernel(t.precision, source.kind, True, run.sobol)
-            Command(kernel, t.device, names, {"floats": where["floats"].grad}).run(count)
+            changed = {**where, "base": wp.uint64(record.start), "first": offset, "source": index}
+            if source.kind not in self._births:
+                names = {**changed, "numbers": t.source_numbers, "acc": self._acc, "init": wp.uint64(run.init),
+                         "medium": 0, "line": 0, "n": wp.int64(n)}  # fmt: skip
+                kernel = emit_kernel(t.precision, source.kind, True, run.sobol)
+                self._births[source.kind] = Command(kernel, t.device, names, {"floats": where["floats"].grad})
+            self._births[source.kind].run(count, changed)
             acc = self._acc.numpy()[: at.NUM_SOURCE * n].reshape(at.NUM_SOURCE, n)
             self._source_sum[index] += acc[:, :count].sum(axis=1, dtype=np.float64)
 

@@ -60,8 +60,9 @@ class Record:
 class ReplayLane(Lane):
     """A lane whose states stay until it traces the next batch."""
 
-    def __init__(self, tables, run, capacity):
+    def __init__(self, tables, run, capacity, *, fills_maps=True):
         super().__init__(tables, run, capacity)
+        self.fills_maps = fills_maps
         self._stages, self._bounces, self._moves = [], [], []
         self._aux = wp.empty(at.NUM_AUX * capacity, dtype=REALS[tables.precision], device=tables.device)
         self._counter = Counters(1, tables.device)

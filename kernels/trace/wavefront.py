@@ -207,7 +207,7 @@ class Bounce:
         lane.counters.clear()
         self._book.run(count, {"last_bounce": int(last)})
         counters = lane.counters.read()
-        if counters[at.SPLAT_HITS]:
+        if counters[at.SPLAT_HITS] and lane.fills_maps:
             self._deposit.run(count)
         rouletted = bool(counters[at.FAINT])
         if rouletted:
@@ -238,6 +238,8 @@ class Lane:
 
     # whether rays of this lane split in two, with keys of their own
     splits = False
+    # whether hits are added to the maps; a replay for gradients has no use for them
+    fills_maps = True
 
     def __init__(self, tables, run, capacity):
         self.tables, self.run, self.capacity = tables, run, capacity
