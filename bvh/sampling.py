@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bvh._bridge import on_stream, unwrap, warp_device, wrap, wrap_flat, wrap_vectors
+from bvh._bridge import on_stream, warp_device, wrap, wrap_flat, wrap_vectors
 from bvh.validation import check_bool, check_points
 from kernels.points import farthest as kernels
 
@@ -114,9 +114,9 @@ def fps(
     nearest = torch.empty((samples, count), dtype=torch.int32, device=device)
     radius = torch.empty((samples, target_tokens), dtype=torch.float32, device=device)
     counts = torch.empty((samples, target_tokens), dtype=torch.int32, device=device)
-    warp = warp_device(live)
+    coarse = torch.empty((samples, target_tokens), dtype=torch.int64, device=device)
     with on_stream(device):
-        order = kernels.select(
+        kernels.select(
             wrap_vectors(live),
             samples,
             _first_anchors(live, seed),
@@ -124,22 +124,11 @@ def fps(
             wrap(indices),
             wrap_flat(gaps),
             wrap_flat(nearest),
+            tuple(wrap_flat(tensor) for tensor in (radius, counts, coarse)),
             dim=dim,
-            device=warp,
+            device=warp_device(live),
             bucketed=mode != "exact_full_scan",
         )
-        kernels.summarise(
-            wrap_flat(gaps),
-            wrap_flat(nearest),
-            samples,
-            target_tokens,
-            wrap_flat(radius),
-            wrap_flat(counts),
-            dim=dim,
-            device=warp,
-        )
-        coarse = kernels.coarse_order(order, wrap(indices), dim=dim, device=warp)
     chosen = torch.gather(live, 1, indices.unsqueeze(-1).expand(-1, -1, dim))
-    coarse = unwrap(coarse).long().reshape(indices.shape)
     fields = (indices, chosen, nearest, gaps, radius, counts, coarse, indices.clone())
     return FPSResult(*(f if batched else f[0] for f in fields))

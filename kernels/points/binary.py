@@ -1,4 +1,4 @@
-"""The binary tree under the wide one, and the buckets of farthest point sampling.
+"""The binary tree under the wide one.
 
 A range of sorted items is split where the highest differing bit of its codes changes (in the middle where all codes are
 equal), until at most ``leaf_size`` items are left. The two children are neighbours in memory. Boxes are joined
@@ -208,14 +208,3 @@ def join(binary, item_lower, item_upper, item_index, dim, device, *, by_level):
     else:
         launch_serial(kernels.join_all, [binary.count, binary.first_child, lower, upper, lowest], device)
     return lower, upper, lowest
-
-
-def leaf_buckets(keys, items, order, offsets, samples, leaf_size, dim, device):
-    """Leaves of the binary tree in sorted order: ``(start, stop, owner, lower, upper)`` as NumPy arrays."""
-    by_level = not device.is_cpu
-    binary = split(keys, offsets, samples, leaf_size, items.shape[0], dim, device, by_level=by_level)
-    lower, upper, _ = leaf_boxes(binary, items, items, order, dim, device)
-    starts, ends = binary.starts.numpy()[: binary.count], binary.ends.numpy()[: binary.count]
-    leaves = (binary.first_child.numpy()[: binary.count] < 0).nonzero()[0]
-    leaves = leaves[starts[leaves].argsort(kind="stable")]
-    return starts[leaves], ends[leaves], binary.owner.numpy()[leaves], lower.numpy()[leaves], upper.numpy()[leaves]

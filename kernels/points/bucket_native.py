@@ -1,4 +1,4 @@
-"""What farthest point sampling does to one bucket, eight lanes wide; see ``farthest`` for the layout."""
+"""What farthest point sampling does to one bucket, eight lanes wide; see ``buckets`` for the layout."""
 
 import warp as wp
 
@@ -127,6 +127,27 @@ LOWEST_AT = twin(
     return place;
 """,
 )
+
+# results in the order of the points, and what the anchors have; a choice's own place in the order of places is known
+FINISH = """
+    const wp::int64 first = (wp::int64)sample * wanted;
+    if (summary)
+        for (wp::int32 i = 0; i < wanted; ++i) { radius.data[first + i] = 0.0f; counts.data[first + i] = 0; }
+    wp::int64 next = first;
+    for (wp::int32 place = start; place < stop; ++place) {
+        const wp::int32 index = order.data[place], anchor = anchors.data[place];
+        if (index >= count) continue;
+        const wp::float32 gap = cells.data[(size_t)(place / 8) * (8 * (DIM + 1)) + 8 * DIM + place % 8];
+        const wp::float32 square = gap > 0.0f ? gap : 0.0f;
+        out_gaps.data[(wp::int64)sample * count + index] = square;
+        out_anchors.data[(wp::int64)sample * count + index] = anchor;
+        if (!summary) continue;
+        wp::float32 &most = radius.data[first + anchor];
+        most = square > most ? square : most;
+        ++counts.data[first + anchor];
+        if (gap < 0.0f) coarse.data[next++] = ranks.data[place];
+    }
+"""
 
 
 @wp.func_native(_LARGEST)

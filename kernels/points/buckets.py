@@ -1,0 +1,314 @@
+"""Farthest point sampling in buckets, on a CPU; ``farthest`` has the definition.
+
+The points of a sample lie in buckets, leaves of a Morton tree, and every bucket knows its box and its largest distance:
+one whose box is not nearer to the new anchor than that cannot change. Groups of buckets know the same of themselves. A
+bucket is a run of blocks of eight points, a block being eight coordinates an axis and then eight distances, filled up
+with points that are out of the running. Every sample's buckets fill whole groups, and its groups a multiple of eight.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.points import morton
+from kernels.points.binary import split_at
+from kernels.points.bucket_native import FINISH, LOWEST_AT, NEAR, REFRESH, largest_of, next_equal
+from kernels.points.launch import VECTORS, launch, launch_each, launch_serial, once
+from kernels.points.native import FLOATS, INTS, load_int, lowest_bit
+
+BUCKET_SIZE = 128
+_START = wp.constant(wp.float32(3.0e38))
+_CHOSEN = wp.constant(wp.float32(-1.0))
+_INFINITE = wp.constant(wp.float32(float("inf")))
+# as bits: below every distance
+_NOTHING = wp.constant(wp.int32(-(2**31) + 1))
+_DEPTH = wp.constant(128)  # a tree of 63 bits, and then halves
+KEYS = wp.array(dtype=wp.int64)
+
+
+@once
+def _kernels(dim):
+    vector = VECTORS[dim]
+    module = kernel_module(f"kernels.points.fps_buckets_{dim}d")
+    refresh_snippet, near_snippet, lowest_snippet, finish_snippet = (
+        snippet.replace("DIM", str(dim)) for snippet in (REFRESH, NEAR, LOWEST_AT, FINISH)
+    )
+    block_size = 8 * (dim + 1)
+
+    @wp.func_native(refresh_snippet)
+    def refresh(cells: FLOATS, anchors: INTS, start: int, stop: int, x: vector, anchor: int) -> int: ...
+
+    @wp.func_native(near_snippet)
+    def near(boxes: FLOATS, largest: INTS, first: int, x: vector) -> int: ...
+
+    @wp.func_native(lowest_snippet)
+    def lowest_at(cells: FLOATS, order: INTS, start: int, stop: int, wanted: int) -> int: ...
+
+    @wp.func_native(finish_snippet)
+    def finish(
+        cells: FLOATS,
+        order: INTS,
+        anchors: INTS,
+        ranks: INTS,
+        start: int,
+        stop: int,
+        sample: int,
+        count: int,
+        wanted: int,
+        out_gaps: FLOATS,
+        out_anchors: INTS,
+        summary: int,
+        radius: FLOATS,
+        counts: INTS,
+        coarse: KEYS,
+    ): ...
+
+    @wp.func
+    def set_box(boxes: FLOATS, i: int, low: vector, high: vector):
+        """Eight boxes lie together, an axis at a time: eight lower and eight upper bounds."""
+        base = (i // 8) * wp.static(16 * dim) + i % 8
+        for c in range(wp.static(dim)):
+            boxes[base + 16 * c] = low[c]
+            boxes[base + 16 * c + 8] = high[c]
+
+    @wp.kernel(module=module)
+    def plan(
+        keys: KEYS, offsets: INTS, samples: int, size: int, leaf_starts: INTS, leaf_blocks: INTS, first_leaves: INTS
+    ):
+        # a range ends where the next begins, so ends are all there is to remember
+        ends = wp.zeros(shape=(_DEPTH,), dtype=wp.int32)
+        used = int(0)
+        blocks = int(0)
+        start = int(0)
+        for s in range(samples):
+            first_leaves[s] = used
+            ends[0] = offsets[s + 1]
+            depth = int(1)
+            while depth > 0:
+                stop = ends[depth - 1]
+                if stop - start > size:
+                    ends[depth] = split_at(keys, start, stop)
+                    depth = depth + 1
+                else:
+                    leaf_starts[used] = start
+                    leaf_blocks[used] = blocks
+                    blocks = blocks + (stop - start + 7) // 8
+                    used = used + 1
+                    start = stop
+                    depth = depth - 1
+        first_leaves[samples] = used
+        leaf_starts[used] = start
+        leaf_blocks[used] = blocks
+
+    @wp.kernel(module=module)
+    def pack(
+        offset: int,
+        points: wp.array(dtype=vector),
+        rows: INTS,
+        offsets: INTS,
+        samples: int,
+        starts: INTS,
+        leaf_starts: INTS,
+        leaf_blocks: INTS,
+        first_leaves: INTS,
+        first_groups: INTS,
+        group: int,
+        cells: FLOATS,
+        order: INTS,
+        anchors: INTS,
+        blocks: INTS,
+        boxes: FLOATS,
+        largest: INTS,
+        best: INTS,
+        places: INTS,
+        homes: INTS,
+    ):
+        b = offset + wp.tid()
+        s = morton.sample_at(first_groups, samples, b // group)
+        leaf = wp.min(first_leaves[s] + b - first_groups[s] * group, first_leaves[s + 1])
+        start = leaf_starts[leaf]
+        count = int(0)
+        if leaf < first_leaves[s + 1]:
+            count = leaf_starts[leaf + 1] - start
+        first_block = leaf_blocks[leaf]
+        blocks[b] = first_block
+        blocks[b + 1] = first_block + (count + 7) // 8  # what the next bucket writes too
+        low = vector(_INFINITE)
+        high = vector(-_INFINITE)
+        for i in range(8 * ((count + 7) // 8)):
+            place = 8 * first_block + i
+            cell = (place // 8) * wp.static(block_size) + place % 8
+            p = vector(0.0)
+            gap = _CHOSEN
+            index = wp.int32(0x7FFFFFFF)
+            if i < count:
+                row = rows[start + i]
+                p = points[row]
+                gap = _START
+                index = row - offsets[s]
+                low = wp.min(low, p)
+                high = wp.max(high, p)
+                if index == starts[s]:
+                    places[s] = place
+                    homes[s] = b
+            for c in range(wp.static(dim)):
+                cells[cell + 8 * c] = p[c]
+            cells[cell + wp.static(8 * dim)] = gap
+            order[place] = index
+            anchors[place] = 0
+        set_box(boxes, b, low, high)
+        largest[b] = wp.where(count > 0, wp.cast(_START, wp.int32), _NOTHING)
+        best[b] = -1
+
+    @wp.kernel(module=module)
+    def select(
+        offset: int,
+        cells: FLOATS,
+        order: INTS,
+        anchors: INTS,
+        ranks: INTS,
+        first_groups: INTS,
+        group_boxes: FLOATS,
+        group_largest: INTS,
+        blocks: INTS,
+        bucket_boxes: FLOATS,
+        bucket_largest: INTS,
+        bucket_best: INTS,
+        places: INTS,
+        homes: INTS,
+        group: int,
+        count: int,
+        wanted: int,
+        chosen: wp.array2d(dtype=wp.int64),
+        out_gaps: FLOATS,
+        out_anchors: INTS,
+        summary: int,
+        radius: FLOATS,
+        counts: INTS,
+        coarse: KEYS,
+    ):
+        sample = offset + wp.tid()
+        first = first_groups[sample]
+        last = first_groups[sample + 1]
+        for g in range(first, last):
+            low = vector(_INFINITE)
+            high = vector(-_INFINITE)
+            for b in range(g * group, (g + 1) * group):
+                base = (b // 8) * wp.static(16 * dim) + b % 8
+                for c in range(wp.static(dim)):
+                    low[c] = wp.min(low[c], bucket_boxes[base + 16 * c])
+                    high[c] = wp.max(high[c], bucket_boxes[base + 16 * c + 8])
+            set_box(group_boxes, g, low, high)
+            group_largest[g] = largest_of(bucket_largest, g * group, (g + 1) * group)
+        place = places[sample]
+        home = homes[sample]
+        far = wp.cast(_START, wp.int32)
+        for it in range(wanted):
+            chosen[sample, it] = wp.int64(order[place])
+            ranks[place] = it
+            cell = (place // 8) * wp.static(block_size) + place % 8
+            x = vector(0.0)
+            for c in range(wp.static(dim)):
+                x[c] = cells[cell + 8 * c]
+            # the choice itself: out of the running, and its own anchor unless a twin of it was chosen before
+            if cells[cell + wp.static(8 * dim)] > wp.float32(0.0):
+                anchors[place] = it
+            cells[cell + wp.static(8 * dim)] = _CHOSEN
+            bucket_largest[home] = far
+            group_largest[home // group] = far
+            for g8 in range(first, last, 8):
+                groups = near(group_boxes, group_largest, g8, x)
+                while groups != 0:
+                    g = g8 + lowest_bit(groups)
+                    groups = groups & (groups - 1)
+                    begin = g * group
+                    for b8 in range(begin, begin + group, 8):
+                        buckets = near(bucket_boxes, bucket_largest, b8, x)
+                        while buckets != 0:
+                            b = b8 + lowest_bit(buckets)
+                            buckets = buckets & (buckets - 1)
+                            bucket_largest[b] = refresh(
+                                cells, anchors, load_int(blocks, b), load_int(blocks, b + 1), x, it
+                            )
+                            bucket_best[b] = -1
+                    group_largest[g] = largest_of(bucket_largest, begin, begin + group)
+            most = largest_of(group_largest, first, last)
+            least = wp.int32(0x7FFFFFFF)
+            g = next_equal(group_largest, first, last, most)
+            while g < last:
+                end = (g + 1) * group
+                b = next_equal(bucket_largest, end - group, end, most)
+                while b < end:
+                    if bucket_best[b] < 0:
+                        bucket_best[b] = lowest_at(cells, order, blocks[b], blocks[b + 1], most)
+                    candidate = bucket_best[b]
+                    if order[candidate] < least:
+                        least = order[candidate]
+                        place = candidate
+                        home = b
+                    b = next_equal(bucket_largest, b + 1, end, most)
+                g = next_equal(group_largest, g + 1, last, most)
+        begin = 8 * blocks[first * group]
+        end = 8 * blocks[last * group]
+        finish(
+            cells, order, anchors, ranks, begin, end, sample, count, wanted, out_gaps, out_anchors, summary, radius,
+            counts, coarse,
+        )  # fmt: skip
+
+    return SimpleNamespace(plan=plan, pack=pack, select=select)
+
+
+def select(points, samples, starts, wanted, chosen, gaps, anchors, summary, *, dim, device, bucket_size=None):
+    """See ``farthest.select``."""
+    kernels = _kernels(dim)
+    total = points.shape[0]
+    count = total // samples
+
+    def numbers(values):
+        return wp.array(np.asarray(values, np.int32), dtype=wp.int32, device=device, copy=False)
+
+    def ints(size):
+        return wp.empty(size, dtype=wp.int32, device=device)
+
+    offsets = numbers(range(0, total + 1, count))
+    frame = morton.frames(points, offsets, samples, count, dim, device)
+    keys, rows = morton.sort_points(points, offsets, samples, frame, dim, device)
+    leaves = [ints(total + 1), ints(total + 1), ints(samples + 1)]
+    launch_serial(kernels.plan, [keys, offsets, samples, bucket_size or BUCKET_SIZE, *leaves], device)
+    first_leaves = leaves[2].numpy()
+    slots = 8 * int(leaves[1].numpy()[first_leaves[-1]])
+
+    per_sample = np.diff(first_leaves)
+    # about three groups are opened a choice, so this balances looking at groups against looking into them
+    group = 8 * max(1, round((int(per_sample.max()) / 3) ** 0.5 / 8))
+    groups = -(-per_sample // (8 * group)) * 8
+    first_groups = numbers([0, *np.cumsum(groups)])
+    many = int(groups.sum())
+    buckets = many * group
+    cells = wp.empty(slots * (dim + 1), dtype=wp.float32, device=device)
+    boxes, group_boxes = (wp.empty(2 * dim * n, dtype=wp.float32, device=device) for n in (buckets, many))
+    order, owners, ranks = (ints(slots) for _ in range(3))
+    blocks, largest, best, group_largest = ints(buckets + 1), ints(buckets), ints(buckets), ints(many)
+    places, homes = ints(samples), ints(samples)
+    launch(
+        kernels.pack,
+        buckets,
+        [
+            points, rows, offsets, samples, numbers(starts), *leaves, first_groups, group, cells, order, owners,
+            blocks, boxes, largest, best, places, homes,
+        ],
+        device,
+        grain=256,
+    )  # fmt: skip
+    launch_each(
+        kernels.select,
+        samples,
+        [
+            cells, order, owners, ranks, first_groups, group_boxes, group_largest, blocks, boxes, largest, best,
+            places, homes, group, count, wanted, chosen, gaps, anchors, int(summary is not None),
+            *(summary or (None, None, None)),
+        ],
+        device,
+    )  # fmt: skip
