@@ -85,11 +85,11 @@ class Geometry:
 
         Args:
             origins: (N, 3) in mm.
-            directions: (N, 3), unit vectors.
+            directions: (N, 3), of any length above 0.
 
         Returns:
-            t (N,) in mm, infinite for a miss; normals (N, 3) turned against the ray; hit (N,) bool; n_geom (N, 3),
-            the fixed normal, not turned.
+            t (N,) in lengths of the direction, so mm for unit vectors, infinite for a miss; normals (N, 3) turned
+            against the ray; hit (N,) bool; n_geom (N, 3), the fixed normal, not turned.
         """
         from .intersect import ray_intersect
 

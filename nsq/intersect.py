@@ -69,12 +69,17 @@ def _first_hits(origins: torch.Tensor, directions: torch.Tensor, placed: list[tu
         n = len(origins)
         return origins.new_full((n,), torch.inf), torch.zeros_like(origins), np.full(n, -1, dtype=np.int32)
     rows, surfaces = lower_surfaces(placed)
-    rays = torch.cat([origins, directions], dim=1).T.contiguous()
+    # the rows take unit vectors; distances go back to units of the given ones
+    length = torch.linalg.vector_norm(directions, dim=1, keepdim=True)
+    if not bool((length.detach() > 0.0).all()):
+        raise ValueError("directions got a vector of length 0; they take vectors with a direction")
+    rays = torch.cat([origins, directions / length], dim=1).T.contiguous()
     distance, row_hit = probe.nearest(rays.detach().numpy(), surfaces, _EPS)
     located = _Locate.apply(rays, rows.numbers, rows.sag_numbers, (surfaces, distance, row_hit))
     met = row_hit >= 0
     owner = np.where(met, rows.owner[row_hit], -1).astype(np.int32)
-    return torch.where(torch.from_numpy(met), located[0], torch.inf), located[1:].T, owner
+    t = torch.where(torch.from_numpy(met), located[0] / length[:, 0], torch.inf)
+    return t, located[1:].T, owner
 
 
 def _against(normals: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:

@@ -195,3 +195,17 @@ def test_the_trace_finds_the_same_points():
     landed = born.positions + t[:, None] * born.directions
     expected = torch.stack([rays.x, rays.y, rays.z], dim=1)
     assert landed[torch.from_numpy(hit)].numpy() == pytest.approx(expected.numpy(), abs=1e-12)
+
+
+def test_a_direction_may_have_any_length():
+    geometry = nsq.ConicGeometry(25.0, 0.0, 9.0)
+    origins, direction = np.array([[1.0, -2.0, -5.0]]), np.array([[0.1, 0.2, 0.95]])
+    unit = direction / np.linalg.norm(direction)
+    t, _, _, normal = geometry.ray_intersect(origins, unit)
+    for scale in (0.5, 1.0, 3.0):
+        longer, _, hit, same = geometry.ray_intersect(origins, scale * unit)
+        assert hit.all()
+        assert scale * longer == pytest.approx(t, rel=1e-14)
+        assert same == pytest.approx(normal, abs=1e-14)
+    with pytest.raises(ValueError, match="length 0"):
+        geometry.ray_intersect(origins, 0.0 * unit)

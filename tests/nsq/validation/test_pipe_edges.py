@@ -1,9 +1,9 @@
-"""To be added to tests/nsq/validation/test_light_pipe.py once a ray that lands on an edge of two faces meets the second one."""
+"""Light on the edges and corners of a pipe: a ray that lands on an edge of two faces meets both of them."""
 
 import numpy as np
 import pytest
 
-from tests.nsq.validation.test_light_pipe import DEPTH, LENGTH, SHAPES, aimed, arrives, pipe
+from .test_light_pipe import DEPTH, LENGTH, SHAPES, aimed, arrives, pipe
 
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
