@@ -187,20 +187,14 @@ def split(keys, offsets, samples, leaf_size, total, dim, device, *, by_level):
     return Binary(stop, tuple(levels), first_child, starts, ends, owner)
 
 
-def leaf_boxes(binary, item_lower, item_upper, item_index, dim, device):
-    """Boxes and lowest indices of the leaves alone, in arrays with room for every node."""
+def join(binary, item_lower, item_upper, item_index, dim, device, *, by_level):
+    """Boxes of all nodes, and the lowest item index below each: ``(lower, upper, lowest)``."""
+    kernels = _kernels(dim)
     lower, upper = (wp.empty(binary.count, dtype=VECTORS[dim], device=device) for _ in range(2))
     lowest = wp.empty(binary.count, dtype=wp.int32, device=device)
     tree = [binary.first_child, binary.starts, binary.ends]
     items = [item_lower, item_upper, item_index]
-    launch(_kernels(dim).box_leaves, binary.count, [*tree, *items, lower, upper, lowest], device, grain=1024)
-    return lower, upper, lowest
-
-
-def join(binary, item_lower, item_upper, item_index, dim, device, *, by_level):
-    """Boxes of all nodes, and the lowest item index below each: ``(lower, upper, lowest)``."""
-    lower, upper, lowest = leaf_boxes(binary, item_lower, item_upper, item_index, dim, device)
-    kernels = _kernels(dim)
+    launch(kernels.box_leaves, binary.count, [*tree, *items, lower, upper, lowest], device, grain=1024)
     if by_level:
         for start, stop in reversed(binary.levels):
             inputs = [0, start, binary.first_child, lower, upper, lowest]

@@ -1,8 +1,9 @@
 """Weighted sums of feature rows over neighbours, and their transpose.
 
 A query r of B samples, H heads and M rows a sample (heads included) reads the features of sample ``r // M`` and head
-``r % H``. The transpose adds into feature rows; it first sorts the (query, neighbour) pairs by feature row, so that one
-thread owns one row and adds in a fixed order: the sums are the same on every run.
+``r % H``. The transpose adds into feature rows; it first sorts the (query, neighbour) pairs by feature row (on a CPU
+into buckets of rows, see ``scatter``), so that one thread owns one row and adds in a fixed order: the sums are the same
+on every run.
 """
 
 from dataclasses import dataclass
