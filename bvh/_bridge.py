@@ -31,6 +31,11 @@ def wrap(tensor):
     return wp.from_torch(tensor, requires_grad=False)
 
 
+def wrap_fresh(tensor, shape):
+    """A Warp array over a tensor that was just made, contiguous and without gradient; the caller keeps it."""
+    return wp.array(ptr=tensor.data_ptr(), dtype=_SCALARS[tensor.dtype], shape=shape, device=warp_device(tensor))
+
+
 def wrap_flat(tensor):
     return wrap(tensor.detach().contiguous().reshape(-1))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bvh._bridge import on_stream, warp_device, wrap, wrap_flat, wrap_vectors
+from bvh._bridge import on_stream, warp_device, wrap_fresh, wrap_vectors
 from bvh.validation import check_bool, check_points
 from kernels.points import farthest as kernels
 
@@ -109,26 +109,29 @@ def fps(
         if r * c > 32:
             raise ValueError(f"r * c must be at most 32, got {r} * {c} = {r * c}")
     device = live.device
-    indices = torch.empty((samples, target_tokens), dtype=torch.int64, device=device)
-    gaps = torch.empty((samples, count), dtype=torch.float32, device=device)
-    nearest = torch.empty((samples, count), dtype=torch.int32, device=device)
-    radius = torch.empty((samples, target_tokens), dtype=torch.float32, device=device)
-    counts = torch.empty((samples, target_tokens), dtype=torch.int32, device=device)
-    coarse = torch.empty((samples, target_tokens), dtype=torch.int64, device=device)
+    lead = (samples,) if batched else ()
+
+    def fresh(size, dtype):
+        return torch.empty((*lead, size), dtype=dtype, device=device)
+
+    indices, coarse = fresh(target_tokens, torch.int64), fresh(target_tokens, torch.int64)
+    gaps, nearest = fresh(count, torch.float32), fresh(count, torch.int32)
+    radius, counts = fresh(target_tokens, torch.float32), fresh(target_tokens, torch.int32)
     with on_stream(device):
         kernels.select(
             wrap_vectors(live),
             samples,
             _first_anchors(live, seed),
             target_tokens,
-            wrap(indices),
-            wrap_flat(gaps),
-            wrap_flat(nearest),
-            tuple(wrap_flat(tensor) for tensor in (radius, counts, coarse)),
+            wrap_fresh(indices, (samples, target_tokens)),
+            *(wrap_fresh(tensor, (samples * count,)) for tensor in (gaps, nearest)),
+            tuple(wrap_fresh(tensor, (samples * target_tokens,)) for tensor in (radius, counts, coarse)),
             dim=dim,
             device=warp_device(live),
             bucketed=mode != "exact_full_scan",
         )
-    chosen = torch.gather(live, 1, indices.unsqueeze(-1).expand(-1, -1, dim))
-    fields = (indices, chosen, nearest, gaps, radius, counts, coarse, indices.clone())
-    return FPSResult(*(f if batched else f[0] for f in fields))
+    if batched:
+        chosen = torch.gather(live, 1, indices.unsqueeze(-1).expand(-1, -1, dim))
+    else:
+        chosen = live[0].index_select(0, indices)
+    return FPSResult(indices, chosen, nearest, gaps, radius, counts, coarse, indices.clone())

@@ -149,6 +149,30 @@ FINISH = """
     }
 """
 
+# a stable sort of codes and their rows by eleven bits a pass; an even number of passes ends where it began
+SORT = """
+    wp::int64 *from = keys.data + start, *to = from + count;
+    wp::int32 *from_rows = rows.data + start, *to_rows = from_rows + count, next[2048];
+    for (wp::int32 pass = 0; pass < PASSES; ++pass) {
+        const wp::int32 shift = 11 * pass;
+        for (wp::int32 i = 0; i < 2048; ++i) next[i] = 0;
+        for (wp::int32 i = 0; i < count; ++i) ++next[(from[i] >> shift) & 2047];
+        wp::int32 sum = 0;
+        for (wp::int32 i = 0; i < 2048; ++i) { const wp::int32 here = next[i]; next[i] = sum; sum += here; }
+        for (wp::int32 i = 0; i < count; ++i) {
+            const wp::int32 place = next[(from[i] >> shift) & 2047]++;
+            to[place] = from[i];
+            to_rows[place] = from_rows[i];
+        }
+        wp::int64 *keys_before = from;
+        from = to;
+        to = keys_before;
+        wp::int32 *rows_before = from_rows;
+        from_rows = to_rows;
+        to_rows = rows_before;
+    }
+"""
+
 
 @wp.func_native(_LARGEST)
 def largest_of(bits: INTS, start: int, stop: int) -> int: ...

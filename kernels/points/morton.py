@@ -71,6 +71,13 @@ def cell(x: wp.float32, lower: wp.float32, scale: wp.float32) -> wp.uint64:
 
 
 @wp.func
+def scale_of(extent: wp.float32) -> wp.float32:
+    """Cells per unit; 0, a single cell that is split by count, without extent or where it over- or underflows."""
+    inverse = _TOP / extent
+    return wp.where(extent > 0.0 and inverse < _BIG, inverse, wp.float32(0.0))
+
+
+@wp.func
 def code(p: wp.vec3, lower: wp.vec3, scale: wp.float32) -> wp.uint64:
     x = spread3(cell(p[0], lower[0], scale))
     y = spread3(cell(p[1], lower[1], scale))
@@ -133,10 +140,7 @@ def _kernels(dim):
             high = vector(0.0)
         lower[s] = low
         upper[s] = high
-        extent = wp.max(high - low)
-        inverse = _TOP / extent
-        # a sample without extent, or one whose extent over- or underflows: a single cell, split by count
-        scale[s] = wp.where(extent > 0.0 and inverse < _BIG, inverse, wp.float32(0.0))
+        scale[s] = scale_of(wp.max(high - low))
 
     @wp.kernel(module=module)
     def point_codes(

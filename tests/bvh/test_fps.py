@@ -1,5 +1,7 @@
 """Farthest point sampling against a loop, element by element."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import bvh
+from kernels.points import buckets
 from tests.bvh.clouds import CLOUDS, generator, uniform
 
 EXACT = ["exact_bucketed", "exact_full_scan"]
@@ -69,6 +72,18 @@ def test_every_size(mode, count, wanted):
 def test_many_buckets():
     points = CLOUDS["clustered"](20_000, 3)
     check(points, bvh.fps(points, 400, seed=77), 400, 77)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("dim", [2, 3])
+def test_stage_by_stage_equals_one_launch(name, dim, monkeypatch):
+    """What sets of many points go through."""
+    points = torch.stack([CLOUDS[name](700, dim, seed=seed)[:600] for seed in range(3)])
+    whole = bvh.fps(points, 90, seed=5)
+    monkeypatch.setattr(buckets, "_SMALL", 0)
+    stages = bvh.fps(points, 90, seed=5)
+    for field in dataclasses.fields(whole):
+        assert torch.equal(getattr(whole, field.name), getattr(stages, field.name)), field.name
 
 
 def test_types():
