@@ -3,7 +3,8 @@
 k-NN is build plus query, with as many queries as points, k = 8, two threads on each side. Farthest points compare with
 the best of fpsample's bucket functions over its heights. Moving least squares is forward plus backward against plain
 torch, both given the same neighbours; a second line has both after the same search. Rays are closest hits on 81,920
-triangles, one thread each. Times are medians of undisturbed runs, taken in turn.
+triangles, one thread each. Times are medians of undisturbed runs, taken in turn; a run at 10,000 points is ten calls on
+end, on every side.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import sys
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ TARGETS = {10_000: 1.0, 100_000: 1.3, 1_000_000: 3.0}
 FARTHEST = ((10_000, 2_500), (100_000, 10_000), (1_000_000, 10_000))
 FARTHEST_TARGET = 1.5
 HEIGHTS = (3, 5, 7, 9)
+LOOPS = {10_000: 10}  # calls a run: single calls of a few milliseconds measure how cold the caches are
 MLS_TARGET = 4.0
 RAYS = 1_000_000
 RAY_TARGETS = {"embreex": 0.5, "wp.Mesh": 2.0}
@@ -41,13 +44,16 @@ def cloud(kind, count, dim, seed):
     return (centres[which] + widths[which, None] * rng.standard_normal((count, dim))).astype(np.float32)
 
 
-def timed(*calls, repeats, patience):
-    """``measure`` of calls whose results are dropped."""
+def timed(*calls, repeats, patience, loops=1):
+    """``measure`` of calls whose results are dropped; a run is ``loops`` calls one after the other."""
 
-    def drop(call):
-        call()
+    def run(call):
+        start = perf_counter()
+        for _ in range(loops):
+            call()
+        return (perf_counter() - start) / loops
 
-    return measure(*(partial(drop, call) for call in calls), repeats=repeats, patience=patience)
+    return measure(*(partial(run, call) for call in calls), repeats=repeats, patience=patience)
 
 
 def report(name, ours, peers, target, needed):
@@ -90,6 +96,7 @@ def neighbours(sizes, patience):
                     partial(nanoflann, points, queries),
                     repeats=5 if count < 1_000_000 else 3,
                     patience=patience,
+                    loops=LOOPS.get(count, 1),
                 )
                 peers = dict(zip(("cKDTree", "pynanoflann"), peers, strict=True))
                 needed = ("cKDTree",) if count == 10_000 else tuple(peers)
@@ -113,7 +120,11 @@ def farthest(sizes, patience):
         }
         peers["kdtree"] = partial(fpsample.bucket_fps_kdtree_sampling, points, wanted, start_idx=0)
         first, *timings = timed(
-            partial(bvh.fps, tensor, wanted), *peers.values(), repeats=5 if count < 1_000_000 else 3, patience=patience
+            partial(bvh.fps, tensor, wanted),
+            *peers.values(),
+            repeats=5 if count < 1_000_000 else 3,
+            patience=patience,
+            loops=LOOPS.get(count, 1),
         )
         timings = dict(zip(peers, timings, strict=True))
         best = min(timings, key=lambda name: timings[name].median)
