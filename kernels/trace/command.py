@@ -9,7 +9,8 @@ class Command:
     """``run(dim, {name: value})`` launches with a new size and new arguments.
 
     Warp packs a recorded launch's arguments anew at every launch, which for a kernel of forty arguments takes longer
-    than a small batch of rays. On a CPU they are packed here once, and only what changes is written.
+    than a small batch of rays. On a CPU they are packed here once, and only what changes is written. Kernels are
+    launched over one dimension.
     """
 
     def __init__(self, kernel, device, arguments, adjoints=None):
@@ -27,25 +28,26 @@ class Command:
 
     def run(self, dim, changed=None):
         """Launch over ``dim`` cells; new arguments stay for the launches that follow."""
-        if dim != self._dim:
-            self._launch.set_dim(dim)
-            self._dim = dim
         if self._packed is None:
+            if dim != self._dim:
+                self._launch.set_dim(dim)
+                self._dim = dim
             for name, value in (changed or {}).items():
                 self._launch.set_param_at_index(self._names[name], value)
             self._launch.launch()
             return
         entry, arguments, gradients = self._packed
+        bounds = self._launch.bounds
+        bounds.shape[0] = bounds.size = dim
         for name, value in (changed or {}).items():
             if isinstance(value, wp.array):
                 self._kept[name] = value
                 value = value.__ctype__()
             setattr(arguments, name, getattr(value, "value", value))
-        bounds = ctypes.byref(self._launch.bounds)
         if gradients is None:
-            entry(bounds, ctypes.byref(arguments))
+            entry(ctypes.byref(bounds), ctypes.byref(arguments))
         else:
-            entry(bounds, ctypes.byref(arguments), ctypes.byref(gradients))
+            entry(ctypes.byref(bounds), ctypes.byref(arguments), ctypes.byref(gradients))
 
 
 def _pack(launch, names):

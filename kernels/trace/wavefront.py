@@ -115,6 +115,8 @@ class Emitter:
 
 def at_cell(state, offset):
     """A state's arrays from one cell on: columns stay as far apart, so a launch writes to the cells that follow."""
+    if offset == 0:
+        return {"floats": state.floats, "ints": state.ints}
     return {"floats": state.floats[offset:], "ints": state.ints[offset:]}
 
 
