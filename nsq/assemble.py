@@ -35,7 +35,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         offset += size
     counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
     flux = outcome.ledger.tolist()
-    return SimulationResult(
+    result = SimulationResult(
         detectors=detectors,
         num_rays_total=trace.options.num_rays,
         num_rays_absorbed=counts[at.ABSORBED_COUNT],
@@ -53,7 +53,10 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         trace_time_sec=time.perf_counter() - started,
         split_budget_saturated=bool(counts[at.REFUSED_COUNT]),
         surfaces=_surface_books(scene, ir, outcome),
+        medium_stack_underflows=counts[at.UNDERFLOW_COUNT],
     )
+    _warn_of_media(result)
+    return result
 
 
 def _surface_books(scene: NSQScene, ir: SceneIR, outcome: engine.Outcome) -> dict[str, SurfaceBooks]:
@@ -67,8 +70,32 @@ def _surface_books(scene: NSQScene, ir: SceneIR, outcome: engine.Outcome) -> dic
             incident_flux=float(outcome.incident[place]),
             absorbed_flux=loss if absorbs else 0.0,
             coating_flux=0.0 if absorbs else loss,
+            num_medium_mismatches=int(outcome.strays[place, 0]),
+            medium_mismatch_flux=float(outcome.stray_flux[place]),
+            mismatched_media=_stray_media(ir, place, *outcome.strays[place].tolist()),
         )
     return books
+
+
+def _stray_media(ir: SceneIR, place: int, rays: int, keys: int, squares: int) -> tuple[str, str] | None:
+    """Labels of the medium that all mismatched rays came through and of the one that the surface has there."""
+    if not rays or rays * squares != keys * keys:
+        return None
+    medium, side = divmod(keys // rays, 2)
+    rows = ir.rows[ir.geometry.owner == place]
+    sides = {ir.medium_labels[m] for m in rows[:, at.BACK if side else at.FRONT]}
+    return (ir.medium_labels[medium], sides.pop()) if len(sides) == 1 else None
+
+
+def _warn_of_media(result: SimulationResult) -> None:
+    found = result.medium_mismatches()
+    if found:
+        warnings.warn(
+            "light came to surfaces through another medium than the one on their side, as where solids overlap, or lie"
+            f" in each other and do not say so: {'; '.join(found)}. Say what is around a solid with ambient= or"
+            " material_front= and material_back=, and what is around a source with medium=",
+            stacklevel=5,
+        )
 
 
 # columns of a ray's state, in order

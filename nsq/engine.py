@@ -57,7 +57,8 @@ class Options:
 class Outcome:
     """What one trace adds up to: flux in W, counts, and the rows of the ray tables in order of (id, bounce).
 
-    ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together.
+    ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together; so are the rays that arrived in
+    another medium than the one on their side, as columns count, W, sum of keys and of their squares (see the layout).
     """
 
     ledger: np.ndarray
@@ -65,6 +66,8 @@ class Outcome:
     hits: np.ndarray
     incident: np.ndarray
     loss: np.ndarray
+    strays: np.ndarray
+    stray_flux: np.ndarray
     maps: np.ndarray
     detectors: np.ndarray
     ids: np.ndarray
@@ -152,7 +155,9 @@ class Trace:
         return Outcome(
             ledger=sums.ledger[: at.ESCAPE_COUNT] * watt, counts=sums.ledger[at.ESCAPE_COUNT :],
             hits=books[:, at.ROW_HITS], incident=books[:, at.ROW_INCIDENT] * watt,
-            loss=books[:, at.ROW_LOSS] * watt, maps=sums.maps[: self.ir.map_size] * watt,
+            loss=books[:, at.ROW_LOSS] * watt,
+            strays=books[:, [at.ROW_STRAYS, at.ROW_STRAY_KEY, at.ROW_STRAY_KEY2]],
+            stray_flux=books[:, at.ROW_STRAY_FLUX] * watt, maps=sums.maps[: self.ir.map_size] * watt,
             detectors=detector[order], ids=ids[order], keys=keys[order], lines=line[order], states=states[:, order],
         )  # fmt: skip
 
@@ -212,6 +217,7 @@ class Trace:
             "cumulative": ir.cumulative,
             "source_lines": ir.source_lines,
             "planes": ir.planes,
+            "medium_classes": ir.medium_classes,
             "tree_rows": geometry.tree_rows,
             "triangle_of_row": geometry.triangle_of_row,
         }

@@ -18,7 +18,7 @@ from .coordinates import lower_frames
 from .lowering.contacts import Sides
 from .lowering.emitters import lower_sources
 from .lowering.ir import SceneIR, SceneTensors
-from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, share_tables
+from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, medium_classes, share_tables
 from .lowering.readers import detector_ints, detector_numbers
 from .lowering.surfaces import lower_rows, warn_of_limits
 from .numbers import to_float
@@ -94,6 +94,8 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         detector_ints=ints,
         detector_sigmas=sigmas,
         planes=planes,
+        medium_classes=medium_classes(index, extinction),
+        medium_labels=media.labels,
         wavelengths=wavelengths,
         sources=runs,
         cumulative=cumulative,

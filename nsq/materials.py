@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from . import glass
-from .numbers import Number, check_number
+from .numbers import Number, check_number, to_float
 from .tabulate import check_table, evaluate
 
 _RANGE_SLACK = 1e-9  # relative; a range end that went through a unit conversion still counts as inside
@@ -153,6 +153,13 @@ class NSQMaterial:
         if self.optiland_material is None:
             return "vacuum"
         return str(getattr(self.optiland_material, "name", None) or type(self.optiland_material).__name__)
+
+    @property
+    def label(self) -> str:
+        """What messages call the medium: its name, or the index of one that has none."""
+        if type(self.optiland_material) is IdealMaterial:
+            return f"n = {to_float(self.optiland_material.index):g}"
+        return self.name
 
     @property
     def supplier(self) -> str:

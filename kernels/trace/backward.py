@@ -133,7 +133,7 @@ def reduce_kernel(precision):
                     wp.atomic_add(angular, cell + 3, wp.float64(ld(acc, a + 3, n, i)))
                 if with_tables == 1:
                     line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
-                    medium = ldi(ints, wp.static(at.MEDIUM), n, i)
+                    medium = ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)
                     r = row * wp.static(at.NUM_ROW_INTS)
                     front = ld_table(rows, r + wp.static(at.FRONT)) * lines + line
                     back = ld_table(rows, r + wp.static(at.BACK)) * lines + line

@@ -39,6 +39,16 @@ def key_of(ints: INT, base: wp.uint64, own_keys: int, n: wp.int64, i: int):
     return key
 
 
+@wp.func
+def book_stray(row_books: LONG, cell: int, flux: wp.int64, key: int):
+    """Enter a ray that arrived in another medium than the one on its side of the surface."""
+    k = wp.int64(key)
+    add_long(row_books, cell + wp.static(at.ROW_STRAYS), wp.int64(1))
+    add_long(row_books, cell + wp.static(at.ROW_STRAY_FLUX), flux)
+    add_long(row_books, cell + wp.static(at.ROW_STRAY_KEY), k)
+    add_long(row_books, cell + wp.static(at.ROW_STRAY_KEY2), k * k)
+
+
 @functools.cache
 def book_kernel(precision):
     """Ledger, per-row books and the counters that steer the loop."""
@@ -57,7 +67,7 @@ def book_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def book(
         floats: array, ints: INT, floats_out: array, ints_out: INT, aux: array, row_hit: INT, rows: LONG,
-        detectors: INT, ledger: LONG, row_books: LONG, counters: INT,
+        detectors: INT, classes: INT, ledger: LONG, row_books: LONG, counters: INT,
         scale: wp.float64, faint: real, exact: int, last_bounce: int, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
@@ -75,6 +85,16 @@ def book_kernel(precision):
                 add_long(ledger, wp.static(at.BULK), before - arriving)
                 add_long(row_books, cell + wp.static(at.ROW_HITS), wp.int64(1))
                 add_long(row_books, cell + wp.static(at.ROW_INCIDENT), arriving)
+                word = ldi(ints_out, wp.static(at.MEDIUM), n, i)
+                # set at refracting surfaces alone
+                if (word & wp.static(at.STRAY | at.UNDERFLOW)) > 0:
+                    medium = ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)
+                    side = wp.where((word & wp.static(at.FROM_BACK)) > 0, 1, 0)
+                    own = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.FRONT) + side)
+                    if classes[medium] != classes[own]:
+                        book_stray(row_books, cell, arriving, 2 * medium + side)
+                    if (word & wp.static(at.UNDERFLOW)) > 0:
+                        add_long(ledger, wp.static(at.UNDERFLOW_COUNT), wp.int64(1))
                 if kind >= wp.static(at.DETECTOR):
                     add_long(ledger, wp.static(at.DETECTED_FLUX), arriving)
                     if kind == wp.static(at.TAP):

@@ -74,7 +74,8 @@ def _interact_kernel(precision, backward, sags, angles, splits):
         path = ld(floats, wp.static(at.PATH), n, i)
         slot = ldi(ints, wp.static(at.SLOT), n, i)
         line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
-        medium = ldi(ints, wp.static(at.MEDIUM), n, i)
+        word = ldi(ints, wp.static(at.MEDIUM), n, i)
+        medium = word & wp.static(at.MEDIUM_MASK)
         last = ldi(ints, wp.static(at.LAST), n, i)
         state = ldi(ints, wp.static(at.STATE), n, i)
         found = ldi(row_hit, 0, n, i)
@@ -250,7 +251,14 @@ def _interact_kernel(precision, backward, sags, angles, splits):
             sti(ints_out, wp.static(at.KEY_HIGH), n, i, half_of_key(key, True))
         sti(ints_out, wp.static(at.SLOT), n, i, slot)
         sti(ints_out, wp.static(at.WAVELENGTH), n, i, line)
-        sti(ints_out, wp.static(at.MEDIUM), n, i, select_int(valid, entered, medium))
+        # leaving for vacuum empties the stack of media that the ray went into, anything else adds to it
+        inside = word & wp.static(at.INSIDE)
+        vacuum = beyond == 0
+        stacked = select_int(bends, select_int(vacuum, 0, wp.static(at.INSIDE)), inside)
+        empty = wp.where(bends, wp.where(vacuum, inside == 0, False), False)
+        known = select_int(backwards, wp.static(at.FROM_BACK), 0) + select_int(empty, wp.static(at.UNDERFLOW), 0)
+        known = known + select_int(wp.where(refracting, incoming != medium, False), wp.static(at.STRAY), 0)
+        sti(ints_out, wp.static(at.MEDIUM), n, i, select_int(valid, entered + stacked + known, word))
         sti(ints_out, wp.static(at.LAST), n, i, select_int(valid, found, last))
         sti(ints_out, wp.static(at.STATE), n, i, after)
 

@@ -16,6 +16,12 @@ NUM_INTS = 8
 NEAREST, RUNNER_UP = range(2)
 NUM_DISTANCES = 2
 
+# The column MEDIUM holds the number of the medium that a ray is in and, in the bits above it, what else is known of its
+# way: that it is inside a solid it went into; and of its last refracting surface, that it came from the back, that it
+# came through another medium than the one there, and that it left for vacuum without having gone into anything.
+MEDIUM_MASK = (1 << 24) - 1
+INSIDE, FROM_BACK, STRAY, UNDERFLOW = (1 << bit for bit in (24, 25, 26, 27))
+
 # values of the column STATE
 DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED, REFUSED = range(6)
 
@@ -50,12 +56,14 @@ BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETEC
     9
 )
 ESCAPE_COUNT, DEPTH_COUNT, ROULETTE_COUNT, ABSORBED_COUNT, BAD_COUNT = range(9, 14)
-REFUSED_COUNT = 14
-NUM_LEDGER = 15
+REFUSED_COUNT, UNDERFLOW_COUNT = 14, 15
+NUM_LEDGER = 16
 
-# what is kept for each row: hits, incident flux, flux that stayed there (fixed point)
-ROW_HITS, ROW_INCIDENT, ROW_LOSS = range(3)
-NUM_ROW_BOOKS = 3
+# what is kept for each row: hits, incident flux, flux that stayed there (fixed point); and of rays that arrive in
+# another medium than the one on their side, how many, their flux, and the sum of 2 medium + (0 from the front, 1 from
+# the back) and of its square, which tell whether all were alike
+ROW_HITS, ROW_INCIDENT, ROW_LOSS, ROW_STRAYS, ROW_STRAY_FLUX, ROW_STRAY_KEY, ROW_STRAY_KEY2 = range(7)
+NUM_ROW_BOOKS = 7
 
 # counters that steer the loop of bounces
 LIVE, FAINT, SPLAT_HITS, RECORD_HITS = range(4)
@@ -72,3 +80,8 @@ HARD, BILINEAR, GAUSSIAN, RECORD = range(4)
 SOURCE_FLUX, SOURCE_SHAPE = 12, 13
 NUM_SHAPE = 4
 NUM_SOURCE = SOURCE_SHAPE + NUM_SHAPE
+
+
+def born_in(medium):
+    """The column MEDIUM of a ray that starts in the medium of this number; 0 is vacuum."""
+    return medium | (INSIDE if medium else 0)

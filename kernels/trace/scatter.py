@@ -128,7 +128,16 @@ def scatter_kernel(precision, backward=False):
                     crosses = forwards
                     if behind == 0:
                         crosses = not forwards
-                    sti(ints_out, wp.static(at.MEDIUM), n, i, wp.where(crosses, rear, front))
+                    entered = wp.where(crosses, rear, front)
+                    inside = ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.INSIDE)
+                    word = entered | (ldi(ints_out, wp.static(at.MEDIUM), n, i) & wp.static(at.FROM_BACK | at.STRAY))
+                    if behind == 0:
+                        word = word | inside
+                    elif entered > 0:
+                        word = word | wp.static(at.INSIDE)
+                    elif inside == 0:
+                        word = word | wp.static(at.UNDERFLOW)
+                    sti(ints_out, wp.static(at.MEDIUM), n, i, word)
             scattered[i] = direction[0]
             scattered[k + i] = direction[1]
             scattered[2 * k + i] = direction[2]

@@ -45,6 +45,8 @@ def split_kernels(precision):
         if state == wp.static(at.REFUSED):
             add_long(ledger, wp.static(at.REFUSED_COUNT), wp.int64(1))
         if state == wp.static(at.ALIVE):
+            if (ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.UNDERFLOW)) > 0:
+                add_long(ledger, wp.static(at.UNDERFLOW_COUNT), wp.int64(1))
             flux = ld(floats, wp.static(at.FLUX), n, i)
             quanta = wp.int64(wp.rint(wp.float64(flux) * scale))
             row = ldi(row_hit, 0, n, i)

@@ -86,6 +86,7 @@ class Tables:
     sag_numbers: wp.array
     sag_limits: wp.array
     planes: wp.array
+    medium_classes: wp.array
     triangles: wp.array
     tree_rows: wp.array
     triangle_of_row: wp.array
@@ -118,7 +119,7 @@ class Tables:
         arrays = {name: upload(values, dtype, real) for name, values in floats.items()}
         arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
         arrays["cumulative"] = upload(integers["cumulative"], np.float64, wp.float64)
-        for name in ("detector_ints", "source_lines", "planes", "tree_rows", "triangle_of_row"):
+        for name in ("detector_ints", "source_lines", "planes", "medium_classes", "tree_rows", "triangle_of_row"):
             arrays[name] = upload(integers[name], np.int32, wp.int32)
         tree = None
         if len(boxes[0]):

@@ -107,7 +107,8 @@ class Emitter:
             where = at_cell(self._state, first - start)
             where |= {"base": wp.uint64(start), "first": first - start}
             self._commands[source.kind].run(
-                last - first, {**where, "source": index, "medium": source.medium, "line": max(source.line, 0)}
+                last - first,
+                {**where, "source": index, "medium": at.born_in(source.medium), "line": max(source.line, 0)},
             )
             if source.line < 0:
                 self._lines.run(last - first, {**where, "start": source.first_line, "count": source.num_lines})
@@ -138,7 +139,7 @@ class Bounce:
             "distance": distance, "row_hit": row_hit, "aux": aux, "boost": boost, "n": n, "numbers": tables.numbers,
             "domain": tables.domain, "rows": tables.rows, "index": tables.index, "extinction": tables.extinction,
             "reflectance": tables.reflectance, "transmittance": tables.transmittance,
-            "attenuation": tables.attenuation, "acc": aux, "given": lane.given,
+            "attenuation": tables.attenuation, "classes": tables.medium_classes, "acc": aux, "given": lane.given,
             "angular": tables.angular, "angle_cell": lane.angle_cell, "lines": tables.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),

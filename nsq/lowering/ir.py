@@ -57,6 +57,7 @@ class SceneIR:
             begins, the detector it belongs to, its sag and its coating's table over angle.
         lobes: tables of scatter lobes, one after another.
         detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
+        medium_classes: (media,), equal for media that light cannot tell apart; medium_labels: their names.
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.
         wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
         map_sizes: (detectors,), cells of each map. flux_in: total flux, W. eps: least distance to a surface that the
@@ -70,6 +71,8 @@ class SceneIR:
     detector_ints: np.ndarray
     detector_sigmas: np.ndarray
     planes: np.ndarray
+    medium_classes: np.ndarray
+    medium_labels: tuple[str, ...]
     wavelengths: np.ndarray
     sources: tuple[SourceRun, ...]
     cumulative: np.ndarray

@@ -38,6 +38,17 @@ class Media:
         n, k = zip(*(medium.index_table(self._lines) for medium in self._media), strict=True)
         return torch.stack(n), torch.stack(k)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What messages call each medium."""
+        return tuple(medium.label for medium in self._media)
+
+
+def medium_classes(index: torch.Tensor, extinction: torch.Tensor) -> np.ndarray:
+    """A number for each medium, the same for media of the same n and k at every line: light cannot tell them apart."""
+    rows = torch.cat([index, extinction], dim=1).detach().cpu().numpy()
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
 
 class Lobes:
     """Tables of scatter lobes, each once."""

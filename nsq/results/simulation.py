@@ -15,12 +15,20 @@ class SurfaceBooks:
     Attributes:
         num_hits: rays that met it. incident_flux: what they carried there.
         absorbed_flux: what it took as an absorber; coating_flux: what was lost in a mirror, a coating or a lobe.
+        num_medium_mismatches: rays that came, at a refracting surface, through another medium than the one that the
+            surface has on their side; medium_mismatch_flux: what they carried there. Such a surface bends light as
+            between its own two media, whatever the light came through.
+        mismatched_media: labels of the two, (of the light, of the surface on that side), or None where there were no
+            such rays or several such pairs.
     """
 
     num_hits: int
     incident_flux: float
     absorbed_flux: float
     coating_flux: float
+    num_medium_mismatches: int = 0
+    medium_mismatch_flux: float = 0.0
+    mismatched_media: tuple[str, str] | None = None
 
 
 @dataclass(repr=False)
@@ -41,6 +49,8 @@ class SimulationResult:
         ray_paths: None.
         split_budget_saturated: whether a ray that could have split was not allowed to.
         surfaces: `SurfaceBooks` of every surface, by name.
+        medium_stack_underflows: times that a ray was refracted into vacuum without having been refracted into any
+            medium since it last was in vacuum, or since its source, which counts as one if it stands in a medium.
     """
 
     detectors: dict[str, Any] = field(default_factory=dict)
@@ -61,6 +71,17 @@ class SimulationResult:
     ray_paths: None = None
     split_budget_saturated: bool = False
     surfaces: dict[str, SurfaceBooks] = field(default_factory=dict)
+    medium_stack_underflows: int = 0
+
+    def medium_mismatches(self) -> list[str]:
+        """One sentence for each surface that light reached through another medium than the one on its side."""
+        return [
+            f"{name}: {books.num_medium_mismatches} rays ({books.medium_mismatch_flux:.3g} W) came through"
+            + (" other media than the surface has on their side" if books.mismatched_media is None
+               else " {}, where the surface has {}".format(*books.mismatched_media))
+            for name, books in self.surfaces.items()
+            if books.num_medium_mismatches
+        ]  # fmt: skip
 
     @property
     def flux_conservation_error(self) -> float:
