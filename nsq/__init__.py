@@ -76,6 +76,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "to_photometric",
         "v_lambda",
     ),
+    "plotting.view2d": ("NSQViewer2D",),
+    "plotting.view3d": ("NSQViewer3D",),
     "rays": ("NSQRayBundle",),
     "registry": ("ComponentRegistry", "DetectorRegistry", "SourceRegistry"),
     "results": (

@@ -143,6 +143,18 @@ class NSQScene:
             **options,
         )
 
+    def view(self, result: SimulationResult | None = None, **options: Any) -> tuple[Any, Any]:
+        """Draw a plane section of the scene with rays, and return (figure, ax); options as for `NSQViewer2D.view`."""
+        from .plotting.view2d import NSQViewer2D
+
+        return NSQViewer2D(self).view(result, **options)
+
+    def view3d(self, result: SimulationResult | None = None, **options: Any) -> Any:
+        """A ``pyvista.Plotter`` that holds the scene; options and errors as for `NSQViewer3D.view`."""
+        from .plotting.view3d import NSQViewer3D
+
+        return NSQViewer3D(self).view(result, **options)
+
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the scene to a JSON file, all of it or nothing; what cannot be written raises as in `scene_to_dict`."""
         from .serialization import write_json
