@@ -23,6 +23,7 @@ from kernels.trace.replay import ReplayLane
 from kernels.trace.splitting import SplitLane
 from kernels.trace.tables import Run, Tables
 from kernels.trace.warmup import load_modules
+from kernels.trace.watch import Watch
 from kernels.trace.wavefront import ForwardLane, Sums
 
 from .lowering.ir import SceneIR
@@ -160,6 +161,38 @@ class Trace:
             stray_flux=books[:, at.ROW_STRAY_FLUX] * watt, maps=sums.maps[: self.ir.map_size] * watt,
             detectors=detector[order], ids=ids[order], keys=keys[order], lines=line[order], states=states[:, order],
         )  # fmt: skip
+
+    # ---- again -------------------------------------------------------------------------------------------------------
+
+    def watch(self, tensors: tuple[torch.Tensor, ...], ids: np.ndarray, sink: Callable[[], Any]) -> list[Any]:
+        """Trace the rays of ascending ``ids`` again and show them to sinks (`kernels.trace.watch.Watch`), a batch each.
+
+        Returns what ``sink`` made, in order of the ids.
+        """
+        tables = self._tables(tensors)
+        needs = {"splits": self.run.split_depth > 0, "sobol": self.run.sobol, **_needs(tables)}
+        load_modules(tables.precision, tables.device, **needs)
+        _, capacity, threads = self._batches(tables.device)
+        room = self.run.split_budget if self.run.split_depth else 1
+        size = min((capacity - _PADDING) // room, _LARGEST_BATCH)
+        batches = [ids[k : k + size] for k in range(0, len(ids), size)]
+        threads = min(threads, len(batches))
+        seen: list[Any] = [None] * len(batches)
+        stop = threading.Event()
+
+        def look(first: int) -> None:
+            lane = (SplitLane if self.run.split_depth else ForwardLane)(tables, self.run, capacity)
+            lane.fills_maps = False
+            for place in range(first, len(batches), threads):
+                if stop.is_set():
+                    break
+                seen[place] = sink()
+                lane.watch = Watch(lane, seen[place])
+                lane.trace_chosen(int(batches[place][0]), batches[place])
+                lane.records.clear()
+
+        lanes.run([_stopping(functools.partial(look, k), stop) for k in range(threads)])
+        return seen
 
     # ---- backward ----------------------------------------------------------------------------------------------------
 

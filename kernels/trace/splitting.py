@@ -78,10 +78,10 @@ class SplitLane(Lane):
         self._here, self._there, self._beyond = (State.empty(p, device, capacity) for _ in range(3))
         distance = wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device)
         self._row_hit = wp.empty(capacity, dtype=wp.int32, device=device)
-        aux, spare = (wp.empty(at.NUM_AUX * capacity, dtype=real, device=device) for _ in range(2))
+        self._aux, spare = (wp.empty(at.NUM_AUX * capacity, dtype=real, device=device) for _ in range(2))
         boost = wp.empty(capacity, dtype=real, device=device)
         self._emitter = Emitter(tables, run, self._here, capacity)
-        self._bounce = Bounce(self, self._here, self._there, distance, self._row_hit, aux, boost)
+        self._bounce = Bounce(self, self._here, self._there, distance, self._row_hit, self._aux, boost)
         shared = self._bounce.arguments
         begin, adopt = split_kernels(p)
         self._begin = Command(begin, device, {**shared, "ints": self._here.ints, "allowance": run.split_budget})
@@ -91,19 +91,21 @@ class SplitLane(Lane):
         self._adopt = Command(adopt, device, born)
         self._roulette = Command(roulette_kernel(p), device, {**born, "key": wp.uint64(ROULETTE)})
         self._kept_count = Counters(1, device)
-        kept = wp.empty(capacity, dtype=wp.int32, device=device)
+        self._kept = wp.empty(capacity, dtype=wp.int32, device=device)
         select, gather = compact_kernels(p)
         self._moves = []
         for state in (self._there, self._beyond):
-            names = {"floats": state.floats, "ints": state.ints, "kept": kept, "counter": self._kept_count.array,
+            names = {"floats": state.floats, "ints": state.ints, "kept": self._kept,
+                     "counter": self._kept_count.array,
                      "floats_out": self._here.floats, "ints_out": self._here.ints, "columns": at.NUM_INTS,
                      "n": n}  # fmt: skip
             self._moves.append((Command(select, device, names), Command(gather, device, names)))
 
-    def trace(self, start, stop):
-        """Trace the rays ``start <= id < stop`` and all that split off them, and add them to the sums."""
-        count = stop - start
-        self._emitter.emit(start, stop)
+    def _advance(self, start, count):
+        """Trace the rays born, and all that split off them."""
+        watch, afters = self.watch, (self._there, self._beyond)
+        if watch is not None:
+            watch.born(self._here, start, count)
         self._begin.run(count, {"base": wp.uint64(start)})
         for bounce in range(self.run.max_depth):
             self._bounce.step(count, start, bounce)
@@ -111,6 +113,9 @@ class SplitLane(Lane):
             if splitting:
                 turn = {"turn": wp.uint64(bounce + 1), "may_split": 1}
                 self._second.run(count, {**keyed(start, bounce), **turn})
+            parts = afters if splitting else afters[:1]
+            if watch is not None:
+                watch.met(bounce, start, count, self._here, parts, self._row_hit, self._aux)
             live, recorded, _ = self._bounce.book(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, self._here, self._there, self._row_hit)
@@ -120,16 +125,21 @@ class SplitLane(Lane):
                 self._adopt.run(count, {"last_bounce": int(last)})
                 if self.counters.read()[at.FAINT] and not last:
                     self._roulette.run(count, keyed(start, bounce + 1))
+            if watch is not None:
+                watch.settled(parts)
             if last:
                 return
             born = int(self.counters.read()[at.LIVE]) if splitting else 0
             here = 0
-            for (select, gather), size in zip(self._moves, (live, born), strict=True):
+            for part, size in enumerate((live, born)):
                 if size:
+                    select, gather = self._moves[part]
                     self._kept_count.clear()
                     select.run(count)
                     offset = {"floats_out": self._here.floats[here:], "ints_out": self._here.ints[here:]}
                     gather.run(size, offset)
+                    if watch is not None:
+                        watch.moved(part, self._kept, size)
                     here += size
             count = here
             if not count:

@@ -4,6 +4,7 @@ A lane owns all that it writes. Its sums are integers, so lanes, batches and dev
 like.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,8 @@ PLAIN_INTS = at.KEY_LOW
 RETREAT = 4.0
 # below this share of live rays a bounce is worth compacting
 CROWDED = 0.75
+# chosen rays this close together are born with all between them
+GAP = 1024
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Emitter:
     """Emission of a batch into a state; shared by the forward pass and the replay."""
 
     def __init__(self, tables, run, state, capacity):
-        self._run, self._state = run, state
+        self._run, self.state = run, state
         # Warp compiles the vectorised loop for contiguous arrays only, and takes a null array for one that is not: so
         # an unused accumulator is some array
         shared = {
@@ -101,17 +104,58 @@ class Emitter:
         }
         self._lines = Command(line_kernel(tables.precision, run.sobol), tables.device, shared)
 
-    def emit(self, start, stop):
-        """Rays ``start <= id < stop`` into the cells from 0 on."""
+    def emit(self, start, stop, *, base=None, state=None, cell=0):
+        """Rays ``start <= id < stop`` into the cells of ``state`` from ``cell`` on; their slots count from ``base``."""
+        state = self.state if state is None else state
+        base = start if base is None else base
         for index, source, first, last in self._run.births(start, stop):
-            where = at_cell(self._state, first - start)
-            where |= {"base": wp.uint64(start), "first": first - start}
+            where = at_cell(state, cell + first - start)
+            where |= {"base": wp.uint64(base), "first": first - base}
             self._commands[source.kind].run(
                 last - first,
                 {**where, "source": index, "medium": at.born_in(source.medium), "line": max(source.line, 0)},
             )
             if source.line < 0:
                 self._lines.run(last - first, {**where, "start": source.first_line, "count": source.num_lines})
+
+
+class Choice:
+    """Births of chosen rays, in ascending order of their ids.
+
+    Ids that lie close together are born with all between them, which are then dropped: a launch costs as much as the
+    births of some thousand rays.
+    """
+
+    def __init__(self, emitter, tables, capacity):
+        self._emitter, self._capacity = emitter, capacity
+        self._scratch = State.empty(tables.precision, tables.device, capacity)
+        self._kept = wp.empty(capacity, dtype=wp.int32, device=tables.device)
+        names = {"floats": self._scratch.floats, "ints": self._scratch.ints, "kept": self._kept,
+                 "floats_out": self._scratch.floats, "ints_out": self._scratch.ints, "columns": PLAIN_INTS,
+                 "n": wp.int64(capacity)}  # fmt: skip
+        self._gather = Command(compact_kernels(tables.precision)[1], tables.device, names)
+
+    def emit(self, base, ids):
+        """The rays ``ids`` into the emitter's state, from its first cell on; their slots count from ``base``."""
+        state = self._emitter.state
+        for first, last in self._stretches(ids):
+            start, stop = int(ids[first]), int(ids[last - 1]) + 1
+            if stop - start == last - first:
+                self._emitter.emit(start, stop, base=base, cell=first)
+                continue
+            self._emitter.emit(start, stop, base=base, state=self._scratch)
+            cells = wp.array((ids[first:last] - start).astype(np.int32), dtype=wp.int32, device=self._kept.device)
+            wp.copy(self._kept, cells, count=last - first)
+            where = at_cell(state, first)
+            self._gather.run(last - first, {"floats_out": where["floats"], "ints_out": where["ints"]})
+
+    def _stretches(self, ids):
+        """Ranges of places in ``ids`` that are born together."""
+        apart = np.diff(ids, prepend=ids[:1]) > GAP
+        start = ids[np.maximum.accumulate(np.where(apart, np.arange(len(ids)), 0))]
+        piece = (ids - start) // self._capacity
+        cuts = np.flatnonzero(apart | (np.diff(piece, prepend=piece[:1]) != 0))
+        return itertools.pairwise([0, *cuts.tolist(), len(ids)])
 
 
 def at_cell(state, offset):
@@ -243,6 +287,8 @@ class Lane:
     splits = False
     # whether hits are added to the maps; a replay for gradients has no use for them
     fills_maps = True
+    # what looks on while rays are traced: a `kernels.trace.watch.Watch`, or nothing
+    watch = None
 
     def __init__(self, tables, run, capacity):
         self.tables, self.run, self.capacity = tables, run, capacity
@@ -252,6 +298,7 @@ class Lane:
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = Counters(at.NUM_COUNTERS, device)
         self.records = []
+        self._choice = None
         self.variant = {**variant_of(tables), "splits": self.splits}
         self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
         self.given = wp.zeros(
@@ -260,6 +307,18 @@ class Lane:
         self.scattered = wp.zeros(
             at.NUM_SCATTERED * capacity if tables.scatters else 1, dtype=REALS[tables.precision], device=device
         )
+
+    def trace(self, start, stop):
+        """Trace the rays ``start <= id < stop`` and add them to the sums."""
+        self._emitter.emit(start, stop)
+        self._advance(start, stop - start)
+
+    def trace_chosen(self, base, ids):
+        """Trace the rays of ascending ``ids``, from ``base`` to less than ``base + 2**31``, as `trace` does."""
+        if self._choice is None:
+            self._choice = Choice(self._emitter, self.tables, self.capacity)
+        self._choice.emit(base, ids)
+        self._advance(base, len(ids))
 
     def sums(self):
         """All that was added up so far."""
@@ -288,40 +347,47 @@ class ForwardLane(Lane):
         self._states = [State.empty(p, device, capacity) for _ in range(2)]
         distance = wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device)
         self._row_hit = wp.empty(capacity, dtype=wp.int32, device=device)
-        aux = wp.empty(at.NUM_AUX * capacity, dtype=real, device=device)
+        self._aux = wp.empty(at.NUM_AUX * capacity, dtype=real, device=device)
         boost = wp.empty(capacity, dtype=real, device=device)
         self._emitter = Emitter(tables, run, self._states[0], capacity)
         self._bounces = [
-            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, aux, boost) for k in range(2)
+            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, self._aux, boost)
+            for k in range(2)
         ]
-        kept = wp.empty(capacity, dtype=wp.int32, device=device)
+        self._kept = wp.empty(capacity, dtype=wp.int32, device=device)
         self._kept_count = Counters(1, device)
         select, gather = compact_kernels(p)
         self._select, self._gather = [], []
         for k in range(2):
             # the step from state k lands in state 1 - k; compaction brings it back to k
-            names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": kept,
+            names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": self._kept,
                      "counter": self._kept_count.array, "floats_out": self._states[k].floats,
                      "ints_out": self._states[k].ints, "columns": PLAIN_INTS, "n": wp.int64(capacity)}  # fmt: skip
             self._select.append(Command(select, device, names))
             self._gather.append(Command(gather, device, names))
 
-    def trace(self, start, stop):
-        """Trace the rays ``start <= id < stop`` and add them to the sums."""
-        count, k = stop - start, 0
-        self._emitter.emit(start, stop)
+    def _advance(self, start, count):
+        k, watch = 0, self.watch
+        if watch is not None:
+            watch.born(self._states[0], start, count)
         for bounce in range(self.run.max_depth):
-            step = self._bounces[k]
+            step, before, after = self._bounces[k], self._states[k], self._states[1 - k]
             step.step(count, start, bounce)
+            if watch is not None:
+                watch.met(bounce, start, count, before, (after,), self._row_hit, self._aux)
             live, recorded, _ = step.book(count, start, bounce)
             if recorded:
-                self._record(count, start, bounce, self._states[k], self._states[1 - k], self._row_hit)
+                self._record(count, start, bounce, before, after, self._row_hit)
+            if watch is not None:
+                watch.settled((after,))
             if not live:
                 return
             if live < CROWDED * count:
                 self._kept_count.clear()
                 self._select[k].run(count)
                 self._gather[k].run(live)
+                if watch is not None:
+                    watch.moved(0, self._kept, live)
                 count = live
             else:
                 k = 1 - k
