@@ -65,6 +65,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "geometries_sag": ("AsphereGeometry", "BiconicGeometry", "EvenAsphereGeometry", "ToroidGeometry"),
     "lower": ("SceneIR",),
     "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
+    "paths": ("GhostTable", "PathGroup", "PathStep", "PathTable"),
     "photometry": (
         "KM_PHOTOPIC",
         "KM_SCOTOPIC",

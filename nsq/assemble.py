@@ -13,14 +13,16 @@ from kernels.trace import layout as at
 from . import engine
 from .detectors import FarFieldDetector, IrradianceDetector, RayDatabaseDetector, SpectralDetector
 from .lowering.ir import SceneIR
+from .paths.events import record
+from .paths.replay import Replay
 from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult, SurfaceBooks
 
 if TYPE_CHECKING:
     from .scene import NSQScene
 
 
-def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationResult:
-    """Run a trace and dress what comes out as a `SimulationResult`."""
+def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace, record_paths: bool | int = False) -> SimulationResult:
+    """Run a trace and dress what comes out as a `SimulationResult`, with the events of some rays if asked for."""
     if torch.is_grad_enabled() and ir.tensors.require_grad:
         _warn_of_hard_splats(scene)
     started = time.perf_counter()
@@ -35,6 +37,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         offset += size
     counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
     flux = outcome.ledger.tolist()
+    replay = Replay.of(scene, trace)
     result = SimulationResult(
         detectors=detectors,
         num_rays_total=trace.options.num_rays,
@@ -53,10 +56,16 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace) -> SimulationRes
         trace_time_sec=time.perf_counter() - started,
         split_budget_saturated=bool(counts[at.REFUSED_COUNT]),
         surfaces=_surface_books(scene, ir, outcome),
+        ray_paths=None if record_paths is False else record(replay, replay.sample(_number_of_rays(record_paths))),
+        replay=replay,
         medium_stack_underflows=counts[at.UNDERFLOW_COUNT],
     )
     _warn_of_media(result)
     return result
+
+
+def _number_of_rays(record_paths: bool | int) -> int | None:
+    return None if record_paths is True else int(record_paths)
 
 
 def _surface_books(scene: NSQScene, ir: SceneIR, outcome: engine.Outcome) -> dict[str, SurfaceBooks]:

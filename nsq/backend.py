@@ -72,10 +72,8 @@ class TorchBackend:
         if precision is not None:
             check_choice(precision, "precision", PRECISIONS)
         check_flag(progress, "progress")
-        if record_paths is not False:
-            raise NotImplementedError(
-                f"record_paths got {record_paths!r}; recording is not supported yet, it takes False"
-            )
+        if not isinstance(record_paths, bool):
+            record_paths = check_count(record_paths, "record_paths", minimum=0) or False
         scene.validate()
         ir = lower(scene, num_rays, self.device or _device_of(scene))
         policy = scene.sampling_policy
@@ -101,7 +99,7 @@ class TorchBackend:
             device=ir.tensors.numbers.device,
             progress=progress,
         )
-        return assemble(scene, ir, engine.Trace(ir, options))
+        return assemble(scene, ir, engine.Trace(ir, options), record_paths)
 
     def intersect_scene(self, rays: Any, components: list[Any]) -> tuple[Any, Any, Any, Any]:
         """Nearest surface of each ray; see `nsq.intersect.intersect_scene`."""

@@ -175,7 +175,9 @@ class Trace:
         _, capacity, threads = self._batches(tables.device)
         room = self.run.split_budget if self.run.split_depth else 1
         size = min((capacity - _PADDING) // room, _LARGEST_BATCH)
-        batches = [ids[k : k + size] for k in range(0, len(ids), size)]
+        # a lane counts ids from the first of a batch on in 32 bits
+        far = np.flatnonzero(np.diff(ids >> 30)) + 1
+        batches = [part[k : k + size] for part in np.split(ids, far) for k in range(0, len(part), size)]
         threads = min(threads, len(batches))
         seen: list[Any] = [None] * len(batches)
         stop = threading.Event()

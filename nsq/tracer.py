@@ -52,7 +52,8 @@ class NSQTracer:
                 larger of this and the sampling policy's ``rr_start_flux`` counts. 0 for both turns it off.
             batch_size: a hint of how many rays to work on at a time; no effect on the result.
             seed: of the random numbers; None takes the backend's, and 0 where that is None too.
-            record_paths: False.
+            record_paths: True records every event of every ray, a number n those of about n rays (the same ones for
+                any batch size), False none. The rays are traced again for it, so the trace itself is none the slower.
             precision: "float64" or "float32"; None takes the backend's.
             progress: show a progress bar.
 

@@ -35,10 +35,10 @@ class PathStep(NamedTuple):
     action: str
 
     def __str__(self) -> str:
-        return f"{self.part}:{self.action}"
+        return f"{self.part}:{self.action}" if self.part else self.action
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PathGroup:
     """Rays that went the same way up to where they reach a detector, or end.
 

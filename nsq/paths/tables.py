@@ -175,8 +175,9 @@ def paths_of(replay: Replay, num_rays: int | None, policy: SamplingPolicy | None
         total, error = _estimate(flux[first:last], int(looked[source]))
         found.append(
             PathGroup(
-                source=replay.source_names[source], steps=steps_of(replay, codes), flux=scale * total,
-                standard_error=scale * error, share=0.0, ids=ray[first:last], ghosts=ghosts_of(replay, codes, refracts),
+                source=replay.source_names[source], steps=steps_of(replay, codes), flux=float(scale * total),
+                standard_error=float(scale * error), share=0.0, ids=ray[first:last],
+                ghosts=ghosts_of(replay, codes, refracts),
                 _replay=replay, _key=key,
             )
         )  # fmt: skip

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..numbers import to_float
+
+if TYPE_CHECKING:
+    from ..paths import GhostTable, PathTable, Replay
+    from ..sampling import SamplingPolicy
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,14 @@ class SimulationResult:
             total_flux_bulk_absorbed: lost inside media; total_flux_escaped: carried away by rays that meet nothing.
         total_flux_lost: given up at ``max_depth`` and in roulette.
         trace_time_sec: wall-clock time.
-        ray_paths: None.
+        ray_paths: None, or what ``record_paths`` recorded: ``{"events": array}``, one row of `nsq.paths.EVENT_DTYPE`
+            for every birth, hit and loss of the recorded rays, in order of their ids. Positions in mm, flux in W,
+            wavelengths in µm. A hit has the direction of arrival, the flux that arrives, and the number of hits before
+            it; a death is one that nothing in the scene brought about, and ``component_name`` says why ("escaped",
+            "depth_killed", "flux_killed"). Where rays split, ``"splits"`` says whom each split-off ray comes from.
         split_budget_saturated: whether a ray that could have split was not allowed to.
         surfaces: `SurfaceBooks` of every surface, by name.
+        replay: the scene as it was traced, for tracing rays again; None in a result that was read from a file.
         medium_stack_underflows: times that a ray was refracted into vacuum without having been refracted into any
             medium since it last was in vacuum, or since its source, which counts as one if it stands in a medium.
     """
@@ -68,10 +77,52 @@ class SimulationResult:
     total_flux_escaped: float = 0.0
     total_flux_lost: float = 0.0
     trace_time_sec: float = 0.0
-    ray_paths: None = None
+    ray_paths: dict[str, Any] | None = None
     split_budget_saturated: bool = False
     surfaces: dict[str, SurfaceBooks] = field(default_factory=dict)
     medium_stack_underflows: int = 0
+    replay: Replay | None = field(default=None, compare=False)
+
+    def paths(self, num_rays: int | None = None, policy: SamplingPolicy | None = None) -> PathTable:
+        """All ways that the rays of this trace took, grouped by the parts they met and what happened there.
+
+        The rays are traced again as they were, whatever was changed in the scene since.
+
+        Args:
+            num_rays: about how many rays to look at; None is all of them, up to a million. Of fewer than all, a
+                sample is taken that does not depend on batches, and fluxes are scaled to the whole.
+            policy: how to sample. None is as in the trace, so that the table is an account of it. With another one
+                the table is an independent estimate: ``SamplingPolicy(reflect_prob="auto")`` or one that splits finds
+                far more rays that reflect.
+
+        Raises TypeError and ValueError for wrong arguments, and RuntimeError for a result that was read from a file.
+        """
+        from ..paths.tables import paths_of
+
+        return paths_of(self._replay(), num_rays, policy)
+
+    def ghosts(
+        self,
+        detector: str,
+        *,
+        num_rays: int | None = None,
+        policy: SamplingPolicy | None = None,
+        min_reflections: int = 2,
+    ) -> GhostTable:
+        """The ghosts on a detector: light that was reflected at surfaces that refract, at least twice.
+
+        Each row is one way through the scene, with its flux (W), standard error, share of all that the detector reads,
+        number of rays, order (how many such reflections) and where they are. Total reflections and mirrors do not
+        count. Arguments and errors are those of `paths`; an unknown detector raises ValueError.
+        """
+        from ..paths.tables import ghosts_at
+
+        return ghosts_at(self._replay(), detector, num_rays, policy, min_reflections)
+
+    def _replay(self) -> Replay:
+        if self.replay is None:
+            raise RuntimeError("this result does not come from a trace in this process; trace again to look at paths")
+        return self.replay
 
     def medium_mismatches(self) -> list[str]:
         """One sentence for each surface that light reached through another medium than the one on its side."""
