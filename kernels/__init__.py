@@ -28,7 +28,9 @@ def all_modules():
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
     for precision in REALS:
         kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
-        kernels += [*scatter_kernels(precision, backward=True), tree_kernel(precision)]
+        for full in (False, True):
+            kernels += scatter_kernels(precision, backward=True, full=full)
+        kernels += [tree_kernel(precision)]
         kernels += sag_kernels(precision, backward=True)
         for sags, angles in ((True, False), (False, True), (True, True)):
             kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)

@@ -63,6 +63,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     ),
     "geometries_mesh": ("MeshGeometry",),
     "geometries_sag": ("AsphereGeometry", "BiconicGeometry", "EvenAsphereGeometry", "ToroidGeometry"),
+    "importance": ("ImportanceTarget",),
     "lower": ("SceneIR",),
     "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
     "paths": ("GhostTable", "PathGroup", "PathStep", "PathTable"),

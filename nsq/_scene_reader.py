@@ -73,6 +73,8 @@ class _Reader:
     def value(self, value: Any, where: str) -> Any:
         if isinstance(value, dict):
             return self.share(value, where, lambda: self._object(value, where))
+        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+            return tuple(self.value(entry, f"{where}[{i}]") for i, entry in enumerate(value))
         if isinstance(value, list):
             return np.array([_number(v, f"{where}[{i}]") for i, v in enumerate(value)])
         if value in ("inf", "-inf"):

@@ -34,7 +34,7 @@ GEOMETRIES = {
     )
 }
 BSDFS = {name: "bsdfs" for name in ("SpecularBRDF", "LambertianBSDF", "HarveyShackBSDF", "ABgBSDF", "GaussianBSDF")}
-VALUES = {"SurfaceConfig": "configs", **GEOMETRIES, **BSDFS}
+VALUES = {"SurfaceConfig": "configs", "ImportanceTarget": "importance", **GEOMETRIES, **BSDFS}
 COMPONENTS = {kind.__name__: (kind, config) for config, kind in COMPOUNDS.items()}
 
 

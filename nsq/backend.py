@@ -84,11 +84,13 @@ class TorchBackend:
                 stacklevel=4,
             )
             split_depth = 0
+        # rays sent towards targets are faint on purpose, and roulette would undo what they were sent for
+        rr_start_flux = 0.0 if len(ir.aims) else float(policy.rr_start_flux)
         options = engine.Options(
             seed=self.seed or 0 if seed is None else seed,
             num_rays=num_rays,
             max_depth=max_depth,
-            faint=max(float(min_flux_fraction), float(policy.rr_start_flux)) * ir.flux_in / num_rays,
+            faint=max(float(min_flux_fraction), rr_start_flux) * ir.flux_in / num_rays,
             batch_size=batch_size,
             precision=precision or self.precision,
             gradient_mode=self.gradient_mode,

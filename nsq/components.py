@@ -13,6 +13,7 @@ from .coatings import check_coating, check_reflectance
 from .configs import InteractionType
 from .coordinates import CoordinateSystem
 from .geometries import Geometry
+from .importance import Importance, check_importance
 from .materials import VACUUM, NSQMaterial, as_material
 from .numbers import Number, check_number
 
@@ -22,19 +23,23 @@ class SurfaceComponent:
 
     Attributes:
         kind: "refract", "reflect" or "absorb".
-        cs, geometry, material_front, material_back, bsdf, scatter_fraction, name: as constructed; reassignable.
+        cs, geometry, material_front, material_back, bsdf, scatter_fraction, importance, name: as constructed;
+            reassignable.
         coating: of a refracting surface, else None. reflectance: of a mirror, else None.
     """
 
     kind = ""
 
-    def __init__(self, cs, geometry, material_front, material_back, bsdf, name, scatter_fraction) -> None:
+    def __init__(
+        self, cs, geometry, material_front, material_back, bsdf, name, scatter_fraction, importance=None
+    ) -> None:
         self.cs = cs
         self.geometry = geometry
         self.material_front = as_material(material_front, "material_front")
         self.material_back = as_material(material_back, "material_back")
         self.bsdf = bsdf
         self.scatter_fraction = scatter_fraction
+        self.importance = importance
         self.name = name
         self.coating: Any = None
         self.reflectance: Any = None
@@ -52,6 +57,7 @@ class SurfaceComponent:
         if not isinstance(self.name, str):
             raise TypeError(f"name got {self.name!r} of type {type(self.name).__name__}; it takes a str")
         check_number(self.scatter_fraction, "scatter_fraction", minimum=0.0, maximum=1.0)
+        check_importance(self.importance, self.bsdf)
         self.geometry.validate()
 
     def __repr__(self) -> str:
@@ -69,6 +75,7 @@ class RefractiveComponent(SurfaceComponent):
         name: for diagnostics.
         scatter_fraction: share of the flux that a ``bsdf`` scatters, 0 to 1. Differentiable.
         coating: None, or scalar reflectance and transmittance. NotImplementedError for a polarized one.
+        importance: an ImportanceTarget, or several, that a share of the scattered rays is aimed at.
     """
 
     kind = InteractionType.REFRACTIVE.value
@@ -83,8 +90,10 @@ class RefractiveComponent(SurfaceComponent):
         name: str = "",
         scatter_fraction: Number = 1.0,
         coating: Any = None,
+        *,
+        importance: Importance = None,
     ) -> None:
-        super().__init__(cs, geometry, material_front, material_back, bsdf, name, scatter_fraction)
+        super().__init__(cs, geometry, material_front, material_back, bsdf, name, scatter_fraction, importance)
         self.coating = coating
         self.validate()
 
@@ -99,7 +108,7 @@ class ReflectiveComponent(SurfaceComponent):
     Args:
         reflectance: a number in [0, 1], a callable of the wavelength in µm, or a scalar coating. Differentiable.
         material_back: behind it; the front medium if None.
-        cs, geometry, bsdf, material_front, name, scatter_fraction: as for `RefractiveComponent`.
+        cs, geometry, bsdf, material_front, name, scatter_fraction, importance: as for `RefractiveComponent`.
     """
 
     kind = InteractionType.REFLECTIVE.value
@@ -115,9 +124,10 @@ class ReflectiveComponent(SurfaceComponent):
         scatter_fraction: Number = 1.0,
         *,
         material_back: NSQMaterial | str | None = None,
+        importance: Importance = None,
     ) -> None:
         behind = material_front if material_back is None else material_back
-        super().__init__(cs, geometry, material_front, behind, bsdf, name, scatter_fraction)
+        super().__init__(cs, geometry, material_front, behind, bsdf, name, scatter_fraction, importance)
         self.reflectance = reflectance
         self.validate()
 

@@ -141,7 +141,7 @@ class CompoundComponent:
             raise ValueError(f"reflectance of {label!r} got a value; it takes None unless the surface is REFLECTIVE")
         if config.bsdf is not None and kind is InteractionType.ABSORBING:
             raise ValueError(f"bsdf of {label!r} got a {type(config.bsdf).__name__}; an ABSORBING surface takes None")
-        scatter = {"bsdf": config.bsdf, "scatter_fraction": config.scatter_fraction}
+        scatter = {name: getattr(config, name) for name in ("bsdf", "scatter_fraction", "importance")}
         if kind is InteractionType.REFRACTIVE:
             surface = RefractiveComponent(cs, shape, front, back, name=label, coating=config.coating, **scatter)
         elif kind is InteractionType.REFLECTIVE:
@@ -279,6 +279,7 @@ class Mirror(CompoundComponent):
                 material_front=ambient,
                 name=f"{name}.surface",
                 scatter_fraction=own.scatter_fraction,
+                importance=own.importance,
             )
         )
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
+from .importance import Importance, check_importance
 from .materials import VACUUM, NSQMaterial
 from .numbers import Number, check_choice, check_constant, check_count, check_flag, check_number
 from .spectrum import Spectrum
@@ -193,6 +194,7 @@ class SurfaceConfig:
         aperture_radius: of a lens face or a mirror, in place of the component's own, mm, > 0.
         interaction: REFRACTIVE, REFLECTIVE or ABSORBING; None is refractive for a face, absorbing for an edge or rim.
         reflectance: of a REFLECTIVE surface: a number in [0, 1], a callable of the wavelength in µm, or a coating.
+        importance: an ImportanceTarget, or several, that a share of the scattered rays is aimed at.
     """
 
     bsdf: BaseBSDF | None = None
@@ -201,9 +203,11 @@ class SurfaceConfig:
     aperture_radius: Number | None = None
     interaction: InteractionType | None = None
     reflectance: Any = None
+    importance: Importance = None
 
     def __post_init__(self) -> None:
         check_bsdf(self.bsdf, "bsdf")
+        check_importance(self.importance, self.bsdf)
         check_number(self.scatter_fraction, "scatter_fraction", minimum=0.0, maximum=1.0)
         check_coating(self.coating, "coating")
         check_number(self.aperture_radius, "aperture_radius", positive=True, none_ok=True)

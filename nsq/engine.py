@@ -244,6 +244,7 @@ class Trace:
             "attenuation": 4.0e3 * math.pi / ir.wavelengths,
             "detector_sigmas": ir.detector_sigmas,
             "lobes": ir.lobes,
+            "aims": ir.aims,
             "sag_limits": geometry.sag_limits,
         }
         integers = {
@@ -270,6 +271,7 @@ class Trace:
             sags=geometry.sags,
             angles=bool((ir.rows[:, at.ANGLES] >= 0).any()),
             scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
+            aimed=bool((ir.rows[:, at.AIMS] >= 0).any()),
         )
 
     def _batches(self, device: Any) -> tuple[list[tuple[int, int]], int, int]:
@@ -297,8 +299,8 @@ def _grown(domain: np.ndarray, surfaces: np.ndarray, by: float) -> np.ndarray:
 def _needs(tables: Tables) -> dict[str, bool]:
     """Which kernels beside the common ones a scene uses."""
     return {
-        "scatters": tables.scatters, "trees": tables.tree is not None, "sags": bool(tables.sags),
-        "angles": tables.angles,
+        "scatters": tables.scatters, "full_scatter": tables.full_scatter, "trees": tables.tree is not None,
+        "sags": bool(tables.sags), "angles": tables.angles,
     }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from .lowering.ir import SceneIR, SceneTensors
 from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, medium_classes, share_tables
 from .lowering.readers import detector_ints, detector_numbers
 from .lowering.surfaces import lower_rows, warn_of_limits
+from .lowering.targets import lower_targets
 from .numbers import to_float
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ _KINDS = {"refract": at.REFRACT, "reflect": at.MIRROR, "absorb": at.ABSORBER}
 def _surface_row(surface: Any, media: Media, lobes: Lobes) -> tuple[int, ...]:
     kind = at.COATED if surface.coating is not None else _KINDS[surface.kind]
     sides = media.number_of(surface.material_front), media.number_of(surface.material_back)
-    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1, -1, 0, -1
+    return kind, *sides, *lobes.code_and_start(surface.bsdf), -1, -1, 0, -1, -1
 
 
 def _detector_row(detector: Any, place: int) -> tuple[int, ...]:
-    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place, -1, 0, -1
+    return (at.DETECTOR if detector.absorb else at.TAP), 0, 0, -1, 0, place, -1, 0, -1, -1
 
 
 def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
@@ -48,10 +49,12 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     for source in sources:
         media.number_of(source.medium)
     items = [*surfaces, *detectors]
+    aims_at, aims = lower_targets(scene)
     warn_of_limits(items)
     turn, place = lower_frames([item.cs for item in [*items, *sources]], device)
     rows = [_surface_row(s, media, lobes) for s in surfaces] + [_detector_row(d, k) for k, d in enumerate(detectors)]
     table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)
+    table[: len(surfaces), at.AIMS] = aims_at
     sides = Sides(
         kind=table[:, at.KIND],
         front=table[:, at.FRONT],
@@ -91,6 +94,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         geometry=geometry,
         rows=table,
         lobes=lobes.table(),
+        aims=aims,
         detector_ints=ints,
         detector_sigmas=sigmas,
         planes=planes,

@@ -22,6 +22,7 @@ class EventSlot(enum.IntEnum):
     RR = 9
     BSDF_LOBE_BRANCH = 10
     PATH_SAMPLE = 11
+    IMPORTANCE_BRANCH = 12
 
 
 def pcg32_uint32(seed, ray_id, bounce, slot, offset=0):

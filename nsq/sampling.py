@@ -32,7 +32,8 @@ class SamplingPolicy:
         split_budget: live rays that splitting may make of one, >= 1; a ray that may not split any more chooses at
             random, and the result's ``split_budget_saturated`` says that there was one.
         rr_start_flux: flux below which Russian roulette begins, as a share of the mean flux per ray, >= 0; 0 leaves
-            the threshold to the trace's ``min_flux_fraction``.
+            the threshold to the trace's ``min_flux_fraction``, and so does a scene whose surfaces have an
+            ImportanceTarget: the rays sent there are faint on purpose.
         sampler: None draws every number from the keyed generator; ``Sobol()`` places births evenly.
 
     Raises TypeError and ValueError naming the argument.

@@ -92,6 +92,8 @@ class _Writer:
             return bool(value)
         if isinstance(value, int | float | np.number) or is_tensor_number(value) or _is_array(value, 0):
             return to_float(value)
+        if isinstance(value, tuple | list):
+            return [self.value(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
         if _is_array(value, 1):
             return [float(v) for v in (value.detach() if isinstance(value, torch.Tensor) else value)]
         if isinstance(value, Spectrum):
@@ -192,6 +194,7 @@ _SURFACE_STATE = (
     "reflectance",
     "bsdf",
     "scatter_fraction",
+    "importance",
     "name",
     "material_front",
     "material_back",

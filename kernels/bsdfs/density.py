@@ -85,3 +85,68 @@ def build(precision):
         return along(sine * cos_turn(u1), sine * sin_turn(u1), cosine, h), share * got[1] * ratio
 
     return sample
+
+
+def build_density(precision):
+    b, f = bundle(precision), frames(precision)
+    real, array, ld_plain, detach = b.real, b.array, b.ld_plain, b.detach
+    vec3, bracket = f.vec3, f.bracket
+    degrees_of, surface_at = grids(precision).degrees_of, grids(precision).surface_at
+    vec2 = wp.types.vector(length=2, dtype=real)
+
+    @wp.func
+    def stepped(table: array, at: int, theta: real, sine2: real):
+        """(flux per unit of sin(theta_s)^2, flux in all) at incidence ``theta`` (degrees), as `drawn` spreads it."""
+        n_i = int(ld_plain(table, at))
+        n_s = int(ld_plain(table, at + 1))
+        first_i = at + 2
+        more = first_i + n_i + n_s + n_i * n_s
+        m = int(ld_plain(table, more))
+        s_at = more + 1
+        c_at = s_at + m
+        out = vec2(real(0.0), real(0.0))
+        inside = theta >= ld_plain(table, first_i) and theta <= ld_plain(table, first_i + n_i - 1)
+        if inside and sine2 >= ld_plain(table, s_at) and sine2 <= ld_plain(table, s_at + m - 1):
+            i = bracket(table, first_i, n_i, theta)
+            i1 = wp.min(i + 1, n_i - 1)
+            share = real(0.0)
+            if i1 > i:
+                share = (theta - ld_plain(table, first_i + i)) / (
+                    ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
+                )
+            j = bracket(table, s_at, m, sine2)
+            low = c_at + i * m
+            high = c_at + i1 * m
+            one = real(1.0)
+            below = (one - share) * ld_plain(table, low + j) + share * ld_plain(table, high + j)
+            above = (one - share) * ld_plain(table, low + j + 1) + share * ld_plain(table, high + j + 1)
+            width = ld_plain(table, s_at + j + 1) - ld_plain(table, s_at + j)
+            total = (one - share) * ld_plain(table, low + m - 1) + share * ld_plain(table, high + m - 1)
+            out = vec2((above - below) / width, total)
+        return out
+
+    @wp.func_grad(stepped)
+    def adj_stepped(table: array, at: int, theta: real, sine2: real, adj_ret: vec2):
+        pass
+
+    @wp.func
+    def density(out: vec3, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
+        h = wp.where(transmitted == 1, -n, n)
+        theta = degrees_of(-wp.dot(d, n))
+        cosine = wp.dot(out, h)
+        value = real(0.0)
+        probability = real(0.0)
+        if cosine > real(0.0):
+            got = stepped(table, at, detach(theta), detach(real(1.0) - cosine * cosine))
+            # a patch of sin^2 is 2 cos sin d(theta): per steradian the cosine over pi
+            lobe = got[0] * cosine * real(0.3183098861837907)
+            bsdf = surface_at(table, at, theta, degrees_of(cosine))
+            ratio = real(1.0)
+            if bsdf > real(0.0):
+                ratio = bsdf / detach(bsdf)
+            value = share * lobe * ratio
+            if got[1] > real(0.0):
+                probability = detach(lobe / got[1])
+        return value, probability
+
+    return density

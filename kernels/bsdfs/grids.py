@@ -17,7 +17,7 @@ def grids(precision):
     b = bundle(precision)
     real, array, ld_plain, sqrt = b.real, b.array, b.ld_plain, b.sqrt
     bracket = frames(precision).bracket
-    vec2 = wp.types.vector(length=2, dtype=real)
+    vec3 = wp.types.vector(length=3, dtype=real)
 
     @wp.func
     def degrees_of(cosine: real):
@@ -27,13 +27,13 @@ def grids(precision):
 
     @wp.func
     def looked_up(table: array, at: int, incident: real, scattered: real):
-        """The value and its slope along the incident angle."""
+        """The value and its slopes along the incident and the scattered angle."""
         n_i = int(ld_plain(table, at))
         n_s = int(ld_plain(table, at + 1))
         first_i = at + 2
         first_s = first_i + n_i
         values = first_s + n_s
-        out = vec2(real(0.0), real(0.0))
+        out = vec3(real(0.0), real(0.0), real(0.0))
         if (
             incident >= ld_plain(table, first_i)
             and incident <= ld_plain(table, first_i + n_i - 1)
@@ -47,21 +47,26 @@ def grids(precision):
             a = real(0.0)
             c = real(0.0)
             step = real(1.0)
+            wide = real(1.0)
             if i1 > i:
                 step = ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
                 a = (incident - ld_plain(table, first_i + i)) / step
             if s1 > s:
-                c = (scattered - ld_plain(table, first_s + s)) / (
-                    ld_plain(table, first_s + s1) - ld_plain(table, first_s + s)
-                )
+                wide = ld_plain(table, first_s + s1) - ld_plain(table, first_s + s)
+                c = (scattered - ld_plain(table, first_s + s)) / wide
             one = real(1.0)
-            low = (one - c) * ld_plain(table, values + i * n_s + s) + c * ld_plain(table, values + i * n_s + s1)
-            high = (one - c) * ld_plain(table, values + i1 * n_s + s) + c * ld_plain(table, values + i1 * n_s + s1)
-            out = vec2((one - a) * low + a * high, (high - low) / step)
+            v00 = ld_plain(table, values + i * n_s + s)
+            v01 = ld_plain(table, values + i * n_s + s1)
+            v10 = ld_plain(table, values + i1 * n_s + s)
+            v11 = ld_plain(table, values + i1 * n_s + s1)
+            low = (one - c) * v00 + c * v01
+            high = (one - c) * v10 + c * v11
+            along = ((one - a) * (v01 - v00) + a * (v11 - v10)) / wide
+            out = vec3((one - a) * low + a * high, (high - low) / step, along)
         return out
 
     @wp.func_grad(looked_up)
-    def adj_looked_up(table: array, at: int, incident: real, scattered: real, adj_ret: vec2):
+    def adj_looked_up(table: array, at: int, incident: real, scattered: real, adj_ret: vec3):
         pass
 
     @wp.func
@@ -75,4 +80,16 @@ def grids(precision):
         found = looked_up(table, at, incident, scattered)
         wp.adjoint[incident] += adj_ret * found[1]
 
-    return SimpleNamespace(degrees_of=degrees_of, value_at=value_at)
+    @wp.func
+    def surface_at(table: array, at: int, incident: real, scattered: real):
+        """The value, differentiable in both angles."""
+        found = looked_up(table, at, incident, scattered)
+        return found[0]
+
+    @wp.func_grad(surface_at)
+    def adj_surface_at(table: array, at: int, incident: real, scattered: real, adj_ret: real):
+        found = looked_up(table, at, incident, scattered)
+        wp.adjoint[incident] += adj_ret * found[1]
+        wp.adjoint[scattered] += adj_ret * found[2]
+
+    return SimpleNamespace(degrees_of=degrees_of, value_at=value_at, surface_at=surface_at)

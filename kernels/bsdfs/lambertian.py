@@ -20,3 +20,16 @@ def build(precision):
         return along(sine * cos_turn(u1), sine * sin_turn(u1), wp.sqrt(u2), h), share
 
     return sample
+
+
+def build_density(precision):
+    b = bundle(precision)
+    real, array, detach, vec3 = b.real, b.array, b.detach, frames(precision).vec3
+
+    @wp.func
+    def density(out: vec3, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
+        h = wp.where(transmitted == 1, -n, n)
+        per_steradian = wp.max(wp.dot(out, h), real(0.0)) * real(0.3183098861837907)
+        return share * per_steradian, detach(per_steradian)
+
+    return density

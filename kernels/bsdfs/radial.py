@@ -49,3 +49,59 @@ def build(precision):
         return direction, weight
 
     return sample
+
+
+def build_density(precision):
+    b, f = bundle(precision), frames(precision)
+    real, array, ld_plain, sqrt, detach = b.real, b.array, b.ld_plain, b.sqrt, b.detach
+    vec3 = f.vec3
+    two_pi = 6.283185307179586
+
+    @wp.func
+    def mean_of(table: array, at: int, cell: int):
+        """Probability per unit of beta's plane in the middle of a cell of distances."""
+        step = ld_plain(table, at) / (ld_plain(table, at + 1) - real(1.0))
+        share = ld_plain(table, at + 3 + cell) - ld_plain(table, at + 2 + cell)
+        return share / (real(wp.static(two_pi)) * (real(cell) + real(0.5)) * step * step)
+
+    @wp.func
+    def per_beta(table: array, at: int, distance: real):
+        """Probability per unit of beta's plane at a distance from the reference: even over a cell's distances."""
+        largest = ld_plain(table, at)
+        cells = int(ld_plain(table, at + 1)) - 1
+        out = real(0.0)
+        if distance <= largest:
+            step = largest / real(cells)
+            cell = wp.min(int(distance / step), cells - 1)
+            out = mean_of(table, at, cell) * (real(cell) + real(0.5)) * step / wp.max(distance, real(1.0e-6) * step)
+        return out
+
+    @wp.func_grad(per_beta)
+    def adj_per_beta(table: array, at: int, distance: real, adj_ret: real):
+        # the slope of the curve behind the steps, from the middles of the neighbouring cells
+        largest = ld_plain(table, at)
+        cells = int(ld_plain(table, at + 1)) - 1
+        if distance <= largest:
+            step = largest / real(cells)
+            cell = wp.min(int(distance / step), cells - 1)
+            low = wp.max(cell - 1, 0)
+            high = wp.min(cell + 1, cells - 1)
+            if high > low:
+                slope = (mean_of(table, at, high) - mean_of(table, at, low)) / (real(high - low) * step)
+                wp.adjoint[distance] += adj_ret * slope
+
+    @wp.func
+    def density(out: vec3, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
+        reference = d
+        if transmitted == 0:
+            reference = d - real(2.0) * wp.dot(d, n) * n
+        height = wp.dot(out, n)
+        offset = out - reference
+        across = offset - wp.dot(offset, n) * n
+        per_steradian = real(0.0)
+        if (height < real(0.0)) == (wp.dot(reference, n) < real(0.0)):
+            # a patch of beta's plane is the cosine times its solid angle
+            per_steradian = per_beta(table, at, sqrt(wp.dot(across, across))) * wp.abs(height)
+        return share * per_steradian, detach(per_steradian)
+
+    return density

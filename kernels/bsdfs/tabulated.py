@@ -28,3 +28,20 @@ def build(precision):
         return along(sine * cos_turn(u1), sine * sin_turn(u1), cosine, h), share * weight
 
     return sample
+
+
+def build_density(precision):
+    b = bundle(precision)
+    real, array, detach, vec3 = b.real, b.array, b.detach, frames(precision).vec3
+    degrees_of, surface_at = grids(precision).degrees_of, grids(precision).surface_at
+
+    @wp.func
+    def density(out: vec3, transmitted: int, d: vec3, n: vec3, share: real, table: array, at: int):
+        h = wp.where(transmitted == 1, -n, n)
+        cosine = wp.dot(out, h)
+        lobe = wp.max(cosine, real(0.0)) * real(0.3183098861837907)
+        bsdf = surface_at(table, at, degrees_of(-wp.dot(d, n)), degrees_of(cosine))
+        weight = wp.clamp(real(3.141592653589793) * bsdf, real(0.0), real(1.0))
+        return share * weight * lobe, detach(lobe)
+
+    return density

@@ -100,10 +100,10 @@ class Adjoint:
         self._angle_cell = zeros(capacity if tables.angles else 1, wp.int32)
         self._sag_sum = np.zeros(tables.sag_numbers.size)
         self._given, self._given_gradient = zeros(1), zeros(1)
+        self._sag_numbers = zeros(tables.sag_numbers.size)
         if tables.sags:
             self._given, self._given_gradient = zeros(at.NUM_GIVEN * capacity), zeros(at.NUM_GIVEN * capacity)
             self._given.grad = self._given_gradient
-            self._sag_numbers = zeros(tables.sag_numbers.size)
         self._launches, self._births = {}, {}
 
     def add(self, record):
@@ -202,11 +202,12 @@ class Adjoint:
         }  # fmt: skip
         if t.scatters:
             scattering = {**names, "before": stage.before.floats, "floats": stage.after.floats, "shares": t.shares,
-                          "lobes": t.lobes, "scattered": self._scattered_out}  # fmt: skip
+                          "lobes": t.lobes, "aims": t.aims, "sag_numbers": t.sag_numbers,
+                          "scattered": self._scattered_out}  # fmt: skip
             launches["scatter"] = Command(
-                scatter_kernel(p, backward=True), device, scattering,
+                scatter_kernel(p, backward=True, full=t.full_scatter), device, scattering,
                 {"floats": self._after, "numbers": self._scatter_numbers, "shares": self._shares,
-                 "scattered": self._scattered},
+                 "sag_numbers": self._sag_numbers, "scattered": self._scattered},
             )  # fmt: skip
             launches["take"] = Command(
                 move_kernels(p)[1], device, {**scattering, "gradients": self._after, "scattered": self._scattered}

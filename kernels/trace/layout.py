@@ -33,9 +33,9 @@ NUM_AUX = 2
 REFRACT, COATED, MIRROR, ABSORBER, DETECTOR, TAP = range(6)
 # integer columns of a row; LOBE is the code of its scatter lobe or -1, TABLE where that lobe's table begins, READER the
 # detector that it belongs to or -1, SAG the code of its sag or -1 for a quadric, SAG_BLOCK where that sag's numbers
-# begin, ANGLES where its coating's table over angle begins or -1
-KIND, FRONT, BACK, LOBE, TABLE, READER, SAG, SAG_BLOCK, ANGLES = range(9)
-NUM_ROW_INTS = 9
+# begin, ANGLES where its coating's table over angle begins or -1, AIMS where the targets of its scatter begin or -1
+KIND, FRONT, BACK, LOBE, TABLE, READER, SAG, SAG_BLOCK, ANGLES, AIMS = range(10)
+NUM_ROW_INTS = 10
 # columns of what is known of a hit on a sag: distance and normal
 NUM_GIVEN = 4
 # differentiable numbers of a row's scatter: the share of flux scattered and the lobe's reflectance; then the

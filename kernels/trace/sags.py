@@ -74,6 +74,23 @@ def _locals(precision):
 
 
 @functools.cache
+def normal_of(precision):
+    """A Warp function: the unit normal, from front to back, at a point of a surface given by a sag."""
+    b = bundle(precision)
+    real, array = b.real, b.array
+    vec3, to_local, to_world, origin = _locals(precision)
+    surface = surface_of(precision)
+
+    @wp.func
+    def normal(code: int, p: vec3, numbers: array, block: int):
+        q = to_local(p - origin(numbers, block), numbers, block)
+        s = surface(code, q[0], q[1], numbers, block + wp.static(NUM_FRAME))
+        return to_world(wp.normalize(vec3(-s[1], -s[2], real(1.0))), numbers, block)
+
+    return normal
+
+
+@functools.cache
 def search_sag_kernel(precision):
     """Search of one sag row; a ray keeps what an earlier search found if that is nearer."""
     b = bundle(precision)

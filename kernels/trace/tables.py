@@ -82,6 +82,7 @@ class Tables:
     source_numbers: wp.array
     shares: wp.array
     lobes: wp.array
+    aims: wp.array
     angular: wp.array
     sag_numbers: wp.array
     sag_limits: wp.array
@@ -97,10 +98,16 @@ class Tables:
     num_lines: int
     map_size: int
     scatters: bool
+    aimed: bool
     angles: bool
     linear_rows: tuple
     sags: tuple
     tree: object
+
+    @property
+    def full_scatter(self):
+        """Whether scatter needs more than the common kernel: targets, or normals of sags."""
+        return self.scatters and (self.aimed or bool(self.sags))
 
     @classmethod
     def build(cls, precision, device, floats, integers, *, boxes, **sizes):

@@ -35,10 +35,10 @@ def forward_kernels(precision):
     ]  # fmt: skip
 
 
-def scatter_kernels(precision, *, backward):
-    """What a scene with scattering surfaces needs on top."""
-    kernels = [scatter_kernel(precision), *move_kernels(precision)]
-    return [*kernels, scatter_kernel(precision, backward=True)] if backward else kernels
+def scatter_kernels(precision, *, backward, full=False):
+    """What a scene with scattering surfaces needs on top; ``full`` for those with targets or given by a sag."""
+    kernels = [scatter_kernel(precision), scatter_kernel(precision, full=full), *move_kernels(precision)]
+    return [*kernels, scatter_kernel(precision, backward=True, full=full)] if backward else kernels
 
 
 def sag_kernels(precision, *, backward):
@@ -71,8 +71,9 @@ def modules_of(kernels):
 
 
 def load_modules(
-    precision, device, kinds=(), *, scatters=False, trees=False, sags=False, angles=False, splits=False, sobol=False
-):
+    precision, device, kinds=(), *, scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
+    splits=False, sobol=False,
+):  # fmt: skip
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     With the ``kinds`` of the scene's sources also what its backward pass needs.
@@ -81,7 +82,9 @@ def load_modules(
     parts = {
         ("forward", False): lambda: forward_kernels(precision),
         ("tree", False): lambda: [tree_kernel(precision)] if trees else [],
-        ("scatter", backward): lambda: scatter_kernels(precision, backward=backward) if scatters else [],
+        ("scatter", full_scatter, backward): lambda: (
+            scatter_kernels(precision, backward=backward, full=full_scatter) if scatters else []
+        ),
         ("sag", backward): lambda: sag_kernels(precision, backward=backward) if sags else [],
         ("variant", sags, angles, backward): lambda: (
             variant_kernels(precision, backward=backward, sags=sags, angles=angles) if sags or angles else []

@@ -216,9 +216,10 @@ class Bounce:
         self._scatter = []
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
-                         "lobes": tables.lobes, "scattered": lane.scattered}  # fmt: skip
+                         "lobes": tables.lobes, "aims": tables.aims, "sag_numbers": tables.sag_numbers,
+                         "scattered": lane.scattered}  # fmt: skip
             self._scatter = [
-                Command(scatter_kernel(p), device, scattered),
+                Command(scatter_kernel(p, full=tables.full_scatter), device, scattered),
                 Command(move_kernels(p)[0], device, scattered),
             ]
         self._book = Command(book_kernel(p), device, state)

@@ -19,9 +19,11 @@ class BaseBSDF:
     Attributes:
         ROW: "specular", "lambertian", "radial", "tabulated" or "density".
         transmissive_fraction: probability that the lobe lies behind the surface.
+        has_density: whether it scatters over an extended range of directions, so that it can be sampled otherwise.
     """
 
     ROW: str = ""
+    has_density: bool = True
     transmissive_fraction: Number = 0.0
 
     def validate(self) -> None:

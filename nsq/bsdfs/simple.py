@@ -15,6 +15,7 @@ class SpecularBRDF(BaseBSDF):
     """A mirror lobe: all of the light goes into the specular direction, weight 1, none behind the surface."""
 
     ROW = "specular"
+    has_density = False
 
     def sample(
         self,

@@ -53,9 +53,9 @@ class SceneIR:
     Attributes:
         tensors: the differentiable tables.
         geometry: where the rows lie and how they are searched.
-        rows: (rows, 9) integers, what happens at a surface, its two media, its scatter lobe and where its table
-            begins, the detector it belongs to, its sag and its coating's table over angle.
-        lobes: tables of scatter lobes, one after another.
+        rows: (rows, 10) integers, what happens at a surface, its two media, its scatter lobe and where its table
+            begins, the detector it belongs to, its sag, its coating's table over angle and its scatter's targets.
+        lobes: tables of scatter lobes, one after another. aims: targets of scatter, surface after surface.
         detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
         medium_classes: (media,), equal for media that light cannot tell apart; medium_labels: their names.
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.
@@ -68,6 +68,7 @@ class SceneIR:
     geometry: Rows
     rows: np.ndarray
     lobes: np.ndarray
+    aims: np.ndarray
     detector_ints: np.ndarray
     detector_sigmas: np.ndarray
     planes: np.ndarray

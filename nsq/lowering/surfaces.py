@@ -28,7 +28,7 @@ from ..geometries import (
     PlaneGeometry,
     SphereGeometry,
 )
-from ..numbers import stack
+from ..numbers import stack, to_float
 from .contacts import Sides, merge_contacts
 from .sags import is_sag, lower_sags
 
@@ -230,6 +230,27 @@ _BOXES: dict[type, Callable[[np.ndarray], np.ndarray]] = {
     CylindricalFrustumGeometry: _frustum_box,
     AnnularPlaneGeometry: _annulus_box,
 }
+
+
+def bounding_sphere(geometry: Any) -> tuple[np.ndarray, float]:
+    """Centre (3,) and radius of a sphere that holds a shape, in its own frame, mm; infinite for a shape without end."""
+    if is_mesh(geometry):
+        corners = geometry.triangles().detach().cpu().numpy().reshape(-1, 3)
+        centre = 0.5 * (corners.min(axis=0) + corners.max(axis=0))
+        return centre, float(np.linalg.norm(corners - centre, axis=1).max())
+    if isinstance(geometry, SphereGeometry):
+        return np.zeros(3), to_float(geometry.radius)
+    if is_sag(geometry):
+        rim, (low, high) = to_float(geometry.aperture_radius), geometry.z_range()
+    else:
+        box = next((_BOXES[kind] for kind in type(geometry).__mro__ if kind in _BOXES), _unbounded)
+        half_x, half_y, low, high = box(np.array([[to_float(v) for v in geometry.numbers()]]))[0]
+        rim = half_x  # of a round shape
+        if isinstance(geometry, FinitePlaneGeometry) and geometry.aperture_radius is None:
+            rim = float(np.hypot(half_x, half_y))
+    if not (np.isfinite(rim) and np.isfinite(high - low)):
+        return np.zeros(3), np.inf
+    return np.array([0.0, 0.0, 0.5 * (low + high)]), float(np.hypot(rim, 0.5 * (high - low)))
 
 
 def _world_boxes(turn: torch.Tensor, place: torch.Tensor, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
