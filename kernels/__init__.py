@@ -22,6 +22,7 @@ def all_modules():
         sag_kernels,
         scatter_kernels,
         sobol_kernels,
+        table_kernels,
         variant_kernels,
     )
 
@@ -34,6 +35,8 @@ def all_modules():
         kernels += sag_kernels(precision, backward=True)
         for sags, angles in ((True, False), (False, True), (True, True)):
             kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
+        for sobol in (False, True):
+            kernels += table_kernels(precision, range(len(sources.ROWS)), sobol)
         kernels += sobol_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)), True)
         kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
     return modules_of(kernels)

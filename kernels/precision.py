@@ -15,6 +15,7 @@ import warp as wp
 
 INT = wp.array(dtype=wp.int32)
 LONG = wp.array(dtype=wp.int64)
+DOUBLES = wp.array(dtype=wp.float64)
 
 REALS = {"float32": wp.float32, "float64": wp.float64}
 

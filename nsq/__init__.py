@@ -42,6 +42,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "SpectralDetectorConfig",
         "SurfaceConfig",
     ),
+    "configs_measured": ("LuminaireSourceConfig", "RayFileSourceConfig"),
     "coordinates": ("CoordinateSystem",),
     "detectors": (
         "BaseDetector",
@@ -94,7 +95,14 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "sampling": ("SamplingPolicy", "Sobol"),
     "scene": ("NSQScene",),
     "serialization": ("NSQ_SCHEMA_VERSION", "scene_from_dict", "scene_to_dict"),
-    "sources": ("BaseNSQSource", "CollimatedSource", "ExtendedSource", "PointSource"),
+    "sources": (
+        "BaseNSQSource",
+        "CollimatedSource",
+        "ExtendedSource",
+        "LuminaireSource",
+        "PointSource",
+        "RayFileSource",
+    ),
     "spectrum": ("Spectrum",),
     "thinfilm": ("AngularCoating", "ThinFilmCoating"),
     "threads": ("get_num_threads", "set_num_threads"),

@@ -101,9 +101,7 @@ class Trace:
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
         tables = self._tables(tensors)
-        load_modules(
-            tables.precision, tables.device, splits=self.run.split_depth > 0, sobol=self.run.sobol, **_needs(tables)
-        )
+        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
         batches, capacity, threads = self._batches(tables.device)
         with _Progress(self.options.progress, self.options.num_rays) as progress:
             work = self._keep if keep else self._sum
@@ -204,7 +202,7 @@ class Trace:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         tables = self._tables(tensors)
         kinds = {source.kind for source in self.run.sources}
-        load_modules(tables.precision, tables.device, kinds, sobol=self.run.sobol, **_needs(tables))
+        load_modules(tables.precision, tables.device, kinds, **_needs(tables, self.run))
         batches, capacity, threads = self._batches(tables.device)
         upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}
@@ -252,6 +250,7 @@ class Trace:
             "detector_ints": ir.detector_ints,
             "cumulative": ir.cumulative,
             "source_lines": ir.source_lines,
+            "source_table": ir.source_table,
             "planes": ir.planes,
             "medium_classes": ir.medium_classes,
             "tree_rows": geometry.tree_rows,
@@ -296,11 +295,12 @@ def _grown(domain: np.ndarray, surfaces: np.ndarray, by: float) -> np.ndarray:
     return out
 
 
-def _needs(tables: Tables) -> dict[str, bool]:
+def _needs(tables: Tables, run: Run) -> dict[str, Any]:
     """Which kernels beside the common ones a scene uses."""
     return {
         "scatters": tables.scatters, "full_scatter": tables.full_scatter, "trees": tables.tree is not None,
-        "sags": bool(tables.sags), "angles": tables.angles,
+        "sags": bool(tables.sags), "angles": tables.angles, "sobol": run.sobol,
+        "born": {source.kind for source in run.sources},
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from kernels.trace import probe
 
 from .components import SurfaceComponent
 from .coordinates import CoordinateSystem
-from .lowering.emitters import lower_source
+from .lowering.emitters import has_own_lines, lower_source, source_table
 from .lowering.optics import lobe_table
 from .lowering.surfaces import lower_surfaces
 from .materials import VACUUM
@@ -48,10 +48,10 @@ class _Emit(torch.autograd.Function):
     """Floats (8, n) of a source's rays from its numbers (17,)."""
 
     @staticmethod
-    def forward(ctx: Any, numbers: torch.Tensor, ids: Any, init: int, kind: int, spectrum: Any, sink: list) -> Any:
+    def forward(ctx: Any, numbers: torch.Tensor, ids: Any, init: int, kind: int, born: tuple, sink: list) -> Any:
         ctx.save_for_backward(numbers)
-        ctx.keys = (ids, init, kind)
-        floats, lines = probe.emit(ids, init, kind, numbers.detach().numpy(), *spectrum)
+        ctx.keys, ctx.table = (ids, init, kind), born[0]
+        floats, lines = probe.emit(ids, init, kind, numbers.detach().numpy(), *born)
         sink.append(lines)
         return torch.from_numpy(floats)
 
@@ -59,7 +59,7 @@ class _Emit(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[Any, ...]:
         (numbers,) = ctx.saved_tensors
-        gradient = probe.emit_adjoint(*ctx.keys, numbers.detach().numpy(), upstream.numpy())
+        gradient = probe.emit_adjoint(*ctx.keys, numbers.detach().numpy(), ctx.table, upstream.numpy())
         return torch.from_numpy(gradient), None, None, None, None, None
 
 
@@ -156,7 +156,8 @@ def generate(source: Any, ray_id: Any, rng: NSQRng) -> NSQRayBundle:
     kind, numbers = lower_source(source, max(1, len(ids)))
     init = keyed.mix(rng.seed & ((1 << 64) - 1))
     spectrum, sink = source.spectrum, []
-    floats = _Emit.apply(numbers, ids, init, kind, (spectrum.cumulative, np.arange(len(spectrum.wavelengths))), sink)
+    born = (source_table(source), spectrum.cumulative, has_own_lines(source))
+    floats = _Emit.apply(numbers, ids, init, kind, born, sink)
     wavelength = np.asarray(spectrum.wavelengths)[sink[0]]
     medium = source.medium or VACUUM
     lines = torch.tensor(spectrum.wavelengths.tolist(), dtype=torch.float64)

@@ -74,7 +74,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     reflectance, transmittance = share_tables(items, lines)
     ints, sigmas, sizes, planes = detector_ints(detectors, wavelengths)
     readers = slice(len(surfaces), len(items))
-    runs, source_numbers, cumulative, source_lines = lower_sources(
+    runs, source_numbers, cumulative, source_lines, source_table = lower_sources(
         sources, turn[len(items) :], place[len(items) :], num_rays, wavelengths, media
     )
     tensors = SceneTensors(
@@ -104,6 +104,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         sources=runs,
         cumulative=cumulative,
         source_lines=source_lines,
+        source_table=source_table,
         map_sizes=sizes,
         flux_in=sum(to_float(s.total_flux) for s in sources),
         eps={"float64": 1e-9, "float32": 1e-6 * geometry.size},

@@ -36,7 +36,7 @@ class NSQScene:
         self.sampling_policy = SamplingPolicy()
 
     def add_source(self, name: str, cs: CoordinateSystem, config: Any) -> None:
-        """Add the source that a point, collimated or extended source config describes; it emits along +z of ``cs``."""
+        """Add the source that a source config describes, such as PointSourceConfig; it emits along +z of ``cs``."""
         self.source_registry.add(name, build_source(cs, config, check_name(name)))
 
     def add_detector(self, name: str, cs: CoordinateSystem, config: Any) -> None:

@@ -6,7 +6,7 @@ negative for a Lambertian source).
 
 import warp as wp
 
-from kernels.precision import bundle
+from kernels.precision import DOUBLES, bundle
 from kernels.rng import uniform_of
 from kernels.sobol import bits_of
 
@@ -21,7 +21,7 @@ def build(precision, sobol=False):
     uniform = uniform_of(precision)
 
     @wp.func
-    def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
+    def variates(id: wp.uint64, init: wp.uint64, table: DOUBLES, block: int, p0: real, p1: real, p2: real, p3: real):
         u1 = uniform(bits1(id, init))
         u2 = uniform(bits2(id, init))
         u3 = uniform(bits3(id, init))

@@ -11,7 +11,7 @@ with e and E the two exponentials (implicit reparameterisation: Figurnov, Mohame
 
 import warp as wp
 
-from kernels.precision import bundle
+from kernels.precision import DOUBLES, bundle
 from kernels.rng import pcg32, slot_key, uniform_of
 from kernels.sobol import bits_of
 
@@ -27,7 +27,7 @@ def build(precision, sobol=False):
     uniform = uniform_of(precision)
 
     @wp.func
-    def variates(id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real):
+    def variates(id: wp.uint64, init: wp.uint64, table: DOUBLES, block: int, p0: real, p1: real, p2: real, p3: real):
         """(cos, sin, r, h / r) by Box and Muller, redrawn until r <= R.
 
         A beam much wider than its aperture would be redrawn for ever: after the last attempt the radius comes from the

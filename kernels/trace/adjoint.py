@@ -243,10 +243,17 @@ class Adjoint:
             offset, count = first - record.start, last - first
             where = at_cell(state, offset)
             _attach(where["floats"], self._before[offset:])
-            changed = {**where, "base": wp.uint64(record.start), "first": offset, "source": index}
+            changed = {
+                **where,
+                "base": wp.uint64(record.start),
+                "first": offset,
+                "source": index,
+                "block": source.block,
+            }
             if source.kind not in self._births:
                 names = {**changed, "numbers": t.source_numbers, "acc": self._acc, "init": wp.uint64(run.init),
-                         "medium": 0, "line": 0, "n": wp.int64(n)}  # fmt: skip
+                         "medium": 0, "line": 0, "n": wp.int64(n), "table": t.source_table, "lines": t.source_lines,
+                         "start": 0}  # fmt: skip
                 kernel = emit_kernel(t.precision, source.kind, True, run.sobol)
                 self._births[source.kind] = Command(kernel, t.device, names, {"floats": where["floats"].grad})
             self._births[source.kind].run(count, changed)

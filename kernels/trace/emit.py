@@ -6,40 +6,57 @@ import warp as wp
 
 from kernels import sources
 from kernels.modules import kernel_module
-from kernels.precision import INT, bundle, sti
+from kernels.precision import DOUBLES, INT, bundle, sti
 from kernels.rng import uniform_of
 from kernels.sobol import bits_of
 from kernels.trace import layout as at
 
 
-def _without_gradient(variates, real):
+def _without_gradient(variates, real, in_space):
     """Random numbers carry no gradient, whatever their sampler loops over: give it an adjoint that does nothing."""
+    if in_space:
 
-    @wp.func_grad(variates)
-    def adj_variates(
-        id: wp.uint64, init: wp.uint64, p0: real, p1: real, p2: real, p3: real,
-        a0: real, a1: real, a2: real, a3: real, a4: real,
-    ):  # fmt: skip
-        pass
+        @wp.func_grad(variates)
+        def adj_variates(
+            id: wp.uint64, init: wp.uint64, table: DOUBLES, block: int, p0: real, p1: real, p2: real, p3: real,
+            a0: real, a1: real, a2: real, a3: real, a4: real, a5: real, a6: real,
+        ):  # fmt: skip
+            pass
+
+    else:
+
+        @wp.func_grad(variates)
+        def adj_variates(
+            id: wp.uint64, init: wp.uint64, table: DOUBLES, block: int, p0: real, p1: real, p2: real, p3: real,
+            a0: real, a1: real, a2: real, a3: real, a4: real,
+        ):  # fmt: skip
+            pass
 
     return variates
 
 
 @functools.cache
 def emit_kernel(precision, kind, backward, sobol):
-    """The kernel that emits rays of the source row ``kind``; ``first`` is the batch's number of the first one."""
+    """The kernel that emits rays of the source row ``kind``; ``first`` is the batch's number of the first one.
+
+    ``line`` is the spectral line of all rays, or -1 where each brings the number of its own, counted from ``start`` in
+    ``lines``.
+    """
     b = bundle(precision)
     real, array, st, st_plain, ld_number = b.real, b.array, b.st, b.st_plain, b.ld_number
     sampler, place = sources.ROWS[kind].build(precision, sobol)
-    variates = _without_gradient(sampler, real)
+    in_space = sources.is_in_space(kind)
+    variates = _without_gradient(sampler, real, in_space)
     name = f"emit_{sources.ROWS[kind].NAME}" + ("_sobol" if sobol else "")
-    # adjoints are slow to compile, so each source has a module of its own and a scene loads what it uses
+    # adjoints are slow to compile, so each source has a module of its own and a scene loads what it uses; so has each
+    # row with a table
     plain = f"kernels.trace.{precision}" + (".sobol" if sobol else "")
+    plain = f"kernels.trace.{precision}.{name}" if sources.has_table(kind) else plain
     module = kernel_module(f"kernels.trace.{precision}.{name}.adjoint" if backward else plain, backward=backward)
 
     def emit(
-        floats: array, ints: INT, numbers: array, acc: array, source: int,
-        base: wp.uint64, init: wp.uint64, first: int, medium: int, line: int, n: wp.int64,
+        floats: array, ints: INT, numbers: array, acc: array, table: DOUBLES, lines: INT, source: int, block: int,
+        base: wp.uint64, init: wp.uint64, first: int, medium: int, line: int, start: int, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         s = source * wp.static(at.NUM_SOURCE)
@@ -61,18 +78,28 @@ def emit_kernel(precision, kind, backward, sobol):
         p2 = ld_number(numbers, s + 15, acc, 15, n, i)
         p3 = ld_number(numbers, s + 16, acc, 16, n, i)
         slot = first + i
-        v0, v1, v2, v3, v4 = variates(base + wp.uint64(slot), init, p0, p1, p2, p3)
-        x, y, u, v, w = place(v0, v1, v2, v3, v4, p0, p1, p2, p3)
-        st(floats, wp.static(at.X), n, i, xx * x + xy * y + tx)
-        st(floats, wp.static(at.Y), n, i, yx * x + yy * y + ty)
-        st(floats, wp.static(at.Z), n, i, zx * x + zy * y + tz)
+        if wp.static(in_space):
+            x, y, z, u, v, w, own = variates(base + wp.uint64(slot), init, table, block, p0, p1, p2, p3)
+            st(floats, wp.static(at.X), n, i, xx * x + xy * y + xz * z + tx)
+            st(floats, wp.static(at.Y), n, i, yx * x + yy * y + yz * z + ty)
+            st(floats, wp.static(at.Z), n, i, zx * x + zy * y + zz * z + tz)
+            own_line = line
+            if line < 0:
+                own_line = lines[start + int(own)]
+            sti(ints, wp.static(at.WAVELENGTH), n, i, own_line)
+        else:
+            v0, v1, v2, v3, v4 = variates(base + wp.uint64(slot), init, table, block, p0, p1, p2, p3)
+            x, y, u, v, w = place(v0, v1, v2, v3, v4, p0, p1, p2, p3)
+            st(floats, wp.static(at.X), n, i, xx * x + xy * y + tx)
+            st(floats, wp.static(at.Y), n, i, yx * x + yy * y + ty)
+            st(floats, wp.static(at.Z), n, i, zx * x + zy * y + tz)
+            sti(ints, wp.static(at.WAVELENGTH), n, i, line)
         st(floats, wp.static(at.L), n, i, xx * u + xy * v + xz * w)
         st(floats, wp.static(at.M), n, i, yx * u + yy * v + yz * w)
         st(floats, wp.static(at.N), n, i, zx * u + zy * v + zz * w)
         st(floats, wp.static(at.FLUX), n, i, flux)
         st_plain(floats, wp.static(at.PATH), n, i, real(0.0))
         sti(ints, wp.static(at.SLOT), n, i, slot)
-        sti(ints, wp.static(at.WAVELENGTH), n, i, line)
         sti(ints, wp.static(at.MEDIUM), n, i, medium)
         sti(ints, wp.static(at.LAST), n, i, -1)
         sti(ints, wp.static(at.STATE), n, i, wp.static(at.ALIVE))

@@ -256,29 +256,33 @@ def _runs(ids):
     return [(int(a), int(ids[a]), int(b - a)) for a, b in zip(starts, stops, strict=False)]
 
 
-def emit(ids, init, source, numbers, cumulative, lines):
-    """Floats (8, n) and line numbers (n,) of the rays ``ids`` that a source row emits."""
+def emit(ids, init, source, numbers, table, cumulative, own_lines):
+    """Floats (8, n) and line numbers (n,) of the rays ``ids`` that a source row emits.
+
+    ``cumulative`` (W,) holds the spectrum's lines; ``own_lines`` says that the rays' lines come from the ``table``.
+    """
     n = len(ids)
     state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
-    names = _emitted(state, numbers, init, n) | {
-        "cumulative": _upload(cumulative), "lines": _upload(lines, np.int32, wp.int32), "start": 0,
-        "count": len(lines),
+    count_lines = len(cumulative)
+    names = _emitted(state, numbers, table, init, n) | {
+        "cumulative": _upload(cumulative), "lines": _upload_ints(np.arange(count_lines)), "count": count_lines,
+        "line": -1 if own_lines else 0,
     }  # fmt: skip
     for offset, first, count in _runs(np.asarray(ids)):
         where = {"floats": state.floats[offset:], "ints": state.ints[offset:], "base": wp.uint64(first)}
         Command(emit_kernel(PRECISION, source, False, False), "cpu", {**names, **where}).run(count)
-        if len(lines) > 1:
+        if count_lines > 1 and not own_lines:
             Command(line_kernel(PRECISION, False), "cpu", {**names, **where}).run(count)
     floats = state.floats.numpy()[: at.NUM_FLOATS * n].reshape(at.NUM_FLOATS, n).copy()
     return floats, state.ints.numpy()[: at.NUM_INTS * n].reshape(at.NUM_INTS, n)[at.WAVELENGTH].copy()
 
 
-def emit_adjoint(ids, init, source, numbers, upstream):
+def emit_adjoint(ids, init, source, numbers, table, upstream):
     """Gradient of a source's numbers (17,) from that of the floats (8, n) it emitted."""
     n = len(ids)
     state = State.empty(PRECISION, wp.get_device("cpu"), max(1, n))
     gradient = _upload(upstream)
-    names = _emitted(state, numbers, init, n)
+    names = _emitted(state, numbers, table, init, n)
     total = np.zeros(at.NUM_SOURCE)
     for offset, first, count in _runs(np.asarray(ids)):
         floats = state.floats[offset:]
@@ -291,9 +295,10 @@ def emit_adjoint(ids, init, source, numbers, upstream):
     return total
 
 
-def _emitted(state, numbers, init, n):
+def _emitted(state, numbers, table, init, n):
     return {
         "floats": state.floats, "ints": state.ints, "numbers": _upload(numbers),
         "acc": wp.zeros(at.NUM_SOURCE * max(1, n), dtype=wp.float64, device="cpu"), "base": wp.uint64(0),
         "init": wp.uint64(init), "first": 0, "source": 0, "medium": 0, "line": int(0), "n": wp.int64(n),
+        "table": _upload(table), "block": 0, "lines": _upload_ints([0]), "start": 0,
     }  # fmt: skip

@@ -11,7 +11,11 @@ from kernels.rng import mix
 
 @dataclass(frozen=True)
 class SourceRun:
-    """The rays ``start <= id < stop`` of one source. ``line`` is its wavelength's index, or -1 if it has several."""
+    """The rays ``start <= id < stop`` of one source.
+
+    ``line`` is its wavelength's index, or -1 if it has several; ``own_lines`` says that each ray then brings its own.
+    ``block`` is where its table begins.
+    """
 
     kind: int
     start: int
@@ -20,6 +24,8 @@ class SourceRun:
     line: int
     first_line: int
     num_lines: int
+    block: int = 0
+    own_lines: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Tables:
     triangle_of_row: wp.array
     cumulative: wp.array
     source_lines: wp.array
+    source_table: wp.array
     num_rows: int
     num_surface_rows: int
     num_lines: int
@@ -125,7 +132,8 @@ class Tables:
 
         arrays = {name: upload(values, dtype, real) for name, values in floats.items()}
         arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
-        arrays["cumulative"] = upload(integers["cumulative"], np.float64, wp.float64)
+        for name in ("cumulative", "source_table"):  # float64 in every precision
+            arrays[name] = upload(integers[name], np.float64, wp.float64)
         for name in ("detector_ints", "source_lines", "planes", "medium_classes", "tree_rows", "triangle_of_row"):
             arrays[name] = upload(integers[name], np.int32, wp.int32)
         tree = None

@@ -25,7 +25,7 @@ _loaded = set()
 
 def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
-    kinds = range(len(sources.ROWS))
+    kinds = _plain_sources()
     return [
         *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision),
         deposit_kernel(precision), roulette_kernel(precision), *compact_kernels(precision),
@@ -33,6 +33,15 @@ def forward_kernels(precision):
         uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),
         *(emit_kernel(precision, kind, False, False) for kind in kinds),
     ]  # fmt: skip
+
+
+def _plain_sources():
+    return [kind for kind in range(len(sources.ROWS)) if not sources.has_table(kind)]
+
+
+def table_kernels(precision, kinds, sobol=False):
+    """Births of the sources of these ``kinds`` that read a table."""
+    return [emit_kernel(precision, kind, False, sobol) for kind in kinds if sources.has_table(kind)]
 
 
 def scatter_kernels(precision, *, backward, full=False):
@@ -55,7 +64,7 @@ def variant_kernels(precision, *, backward, **variant):
 
 def sobol_kernels(precision):
     """What births at Sobol points need on top."""
-    kinds = range(len(sources.ROWS))
+    kinds = _plain_sources()
     return [line_kernel(precision, True), *(emit_kernel(precision, kind, False, True) for kind in kinds)]
 
 
@@ -71,12 +80,12 @@ def modules_of(kernels):
 
 
 def load_modules(
-    precision, device, kinds=(), *, scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
+    precision, device, kinds=(), *, born=(), scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
     splits=False, sobol=False,
 ):  # fmt: skip
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
-    With the ``kinds`` of the scene's sources also what its backward pass needs.
+    ``born`` are the kinds of the scene's sources; with them as ``kinds`` also what its backward pass needs.
     """
     backward = bool(kinds)
     parts = {
@@ -94,6 +103,7 @@ def load_modules(
             if splits
             else []
         ),
+        **{("table", kind, sobol): lambda kind=kind: table_kernels(precision, (kind,), sobol) for kind in born},
         ("sobol", False): lambda: sobol_kernels(precision) if sobol else [],
         **{("birth", kind, sobol): lambda kind=kind: adjoint_kernels(precision, (kind,), sobol) for kind in kinds},
     }

@@ -96,7 +96,7 @@ class Emitter:
             "floats": state.floats, "ints": state.ints, "numbers": tables.source_numbers, "acc": state.floats,
             "base": wp.uint64(0), "init": wp.uint64(run.init), "first": 0, "source": 0, "medium": 0, "line": 0,
             "n": wp.int64(capacity), "cumulative": tables.cumulative, "lines": tables.source_lines, "start": 0,
-            "count": 0,
+            "count": 0, "table": tables.source_table, "block": 0,
         }  # fmt: skip
         self._commands = {
             kind: Command(emit_kernel(tables.precision, kind, False, run.sobol), tables.device, shared)
@@ -111,11 +111,10 @@ class Emitter:
         for index, source, first, last in self._run.births(start, stop):
             where = at_cell(state, cell + first - start)
             where |= {"base": wp.uint64(base), "first": first - base}
-            self._commands[source.kind].run(
-                last - first,
-                {**where, "source": index, "medium": at.born_in(source.medium), "line": max(source.line, 0)},
-            )
-            if source.line < 0:
+            born = {"source": index, "medium": at.born_in(source.medium), "block": source.block}
+            born |= {"start": source.first_line, "line": -1 if source.own_lines else max(source.line, 0)}
+            self._commands[source.kind].run(last - first, {**where, **born})
+            if source.line < 0 and not source.own_lines:
                 self._lines.run(last - first, {**where, "start": source.first_line, "count": source.num_lines})
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..numbers import to_float
 from ..photometry import luminous_efficacy_of_spectrum, to_photometric
 from ..spectrum import Spectrum
+from .rays import as_constants
 
 _MOST_CELLS = 4_000_000
 
@@ -43,7 +44,7 @@ class AngularDistribution:
 
     def __post_init__(self) -> None:
         for field in ("theta", "phi", "intensity"):
-            values = np.asarray(getattr(self, field))
+            values = as_constants(getattr(self, field), field)
             if values.dtype.kind not in "iuf":
                 raise TypeError(f"{field} got dtype {values.dtype}; it takes real numbers")
             setattr(self, field, values.astype(np.float64))

@@ -16,6 +16,7 @@ from ..spectrum import Spectrum
 
 COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "wavelength")
 MOST_RAYS = 10_000_000  # a table of so many takes 640 MB
+MOST_LINES = 256  # of a spectrum made of rays
 _CHUNK = 65_536
 _UNIT_SLACK = 1e-3  # a direction in single precision is a unit vector to 1e-7, a rounded one in text to 1e-4
 _FLUX_UNITS = ("W", "lm")
@@ -54,10 +55,7 @@ class RayTable:
         if self.flux_unit not in _FLUX_UNITS:
             raise ValueError(f"flux_unit got {self.flux_unit!r}; it takes one of {list(_FLUX_UNITS)}")
         for name in COLUMNS:
-            values = getattr(self, name)
-            if isinstance(values, torch.Tensor):
-                values = values.detach().cpu().numpy()
-            values = np.asarray(values)
+            values = as_constants(getattr(self, name), name)
             if values.dtype.kind not in "iuf":
                 raise TypeError(f"{name} got dtype {values.dtype}; it takes real numbers, shape (n,)")
             setattr(self, name, np.ascontiguousarray(values, dtype=np.float64))
@@ -89,7 +87,7 @@ class RayTable:
 
         They start where they met the detector. The description is the detector's name unless it is given.
         """
-        columns = {name: getattr(database, name) for name in COLUMNS}
+        columns = {name: getattr(database, name).detach() for name in COLUMNS}
         text = getattr(database, "name", "") if description is None else description
         table = cls(**columns, description=text)
         return table if cs is None else table.seen_from(cs)
@@ -122,8 +120,34 @@ class RayTable:
         lines, place = np.unique(table.wavelength, return_inverse=True)
         return Spectrum(lines, np.bincount(place, weights=table.flux, minlength=len(lines)))
 
+    def lines(self, most: int = MOST_LINES) -> tuple[Spectrum, np.ndarray]:
+        """A spectrum of at most ``most`` lines, and the place (n,) in it of each ray's wavelength.
+
+        Lines are the wavelengths that occur, weighted by their flux in W. Where there are more, they are gathered in
+        that many bins of equal width, each a line at the mean wavelength of its light.
+        """
+        table = self.to_watts()
+        distinct, place = np.unique(table.wavelength, return_inverse=True)
+        if len(distinct) > most:
+            edges = np.linspace(distinct[0], distinct[-1], most + 1)
+            bins = np.clip(np.searchsorted(edges, table.wavelength, side="right") - 1, 0, most - 1)
+            # a bin without light stands where its rays do
+            weights = np.where(np.bincount(bins, table.flux, most)[bins] > 0.0, table.flux, 1.0)
+            place = np.unique(bins, return_inverse=True)[1]
+            distinct = np.bincount(place, weights * table.wavelength) / np.bincount(place, weights)
+        return Spectrum(distinct, np.bincount(place, weights=table.flux, minlength=len(distinct))), place
+
     def __repr__(self) -> str:
         return f"RayTable({self.num_rays} rays, {self.total_flux:.6g} {self.flux_unit}, {self.description!r})"
+
+
+def as_constants(values: Any, name: str) -> np.ndarray:
+    """An array of what a file may hold; NotImplementedError for a tensor whose gradient would never arrive."""
+    if isinstance(values, torch.Tensor):
+        if values.requires_grad:
+            raise NotImplementedError(f"{name} got a tensor that requires a gradient; measured data carries none")
+        values = values.cpu().numpy()
+    return np.asarray(values)
 
 
 def _all(good: np.ndarray, name: str, values: np.ndarray, takes: str) -> None:

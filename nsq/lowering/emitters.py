@@ -13,8 +13,11 @@ from kernels.trace import layout as at
 from kernels.trace.tables import SourceRun
 
 from ..coordinates import lower_frames
+from ..formats.angular import AngularDistribution
 from ..numbers import stack, to_float
-from ..sources import CollimatedSource, ExtendedSource, PointSource
+from ..sources import CollimatedSource, ExtendedSource, LuminaireSource, PointSource, RayFileSource
+
+_LONGEST_TABLE = 2**31 - 1  # kernels count in 32 bits
 
 
 def _versine(half_angle_deg: Any) -> Any:
@@ -42,8 +45,62 @@ def _extended(source: ExtendedSource) -> tuple[int, tuple[Any, ...]]:
     return source_rows.EXTENDED, (source.width, source.height, disk, cone)
 
 
+def _luminaire(source: LuminaireSource) -> tuple[int, tuple[Any, ...]]:
+    rectangle = (0.0, 0.0) if source.width is None else (source.width, source.height)
+    disk = -1.0 if source.aperture_radius is None else source.aperture_radius
+    return source_rows.LUMINAIRE, (*rectangle, disk)
+
+
+def _ray_file(source: RayFileSource) -> tuple[int, tuple[Any, ...]]:
+    return source_rows.RAY_FILE, ()
+
+
 # source class -> the code of its row and the shape numbers that the row takes
-_SHAPES = {CollimatedSource: _collimated, PointSource: _point, ExtendedSource: _extended}
+_SHAPES = {
+    CollimatedSource: _collimated,
+    PointSource: _point,
+    ExtendedSource: _extended,
+    LuminaireSource: _luminaire,
+    RayFileSource: _ray_file,
+}
+
+
+def luminaire_table(distribution: AngularDistribution) -> np.ndarray:
+    """The table that the row of luminaires samples, as `kernels.sources.luminaire` lays it out."""
+    theta, phi = np.radians(distribution.theta), np.radians(distribution.phi)
+    phi = np.append(phi, phi[0] + 2.0 * math.pi)
+    intensity = np.concatenate([distribution.intensity, distribution.intensity[:, :1]], axis=1)
+    cells = 0.5 * (intensity[:, 1:] + intensity[:, :-1]) * np.diff(phi)
+    around = np.concatenate([np.zeros((len(theta), 1)), np.cumsum(cells, axis=1)], axis=1)
+    # of (p + q t) sin(a + t) over each row of cells, t from 0 to h, by parts
+    a, h = theta[:-1], np.diff(theta)
+    p, q = around[:-1, -1], np.diff(around[:, -1]) / h
+    middle, half = a + 0.5 * h, np.sin(0.5 * h)
+    rows = 2.0 * half * (p * np.sin(middle) + q * np.cos(middle)) - q * h * np.cos(a + h)
+    down = np.append(0.0, np.cumsum(np.maximum(rows, 0.0)))
+    return np.concatenate([[len(theta), len(phi)], theta, phi, down, intensity.ravel(), around.ravel()])
+
+
+def _ray_table(source: RayFileSource) -> np.ndarray:
+    rays, lines = source.born()
+    flux = np.cumsum(rays.flux)
+    length = np.sqrt(rays.L**2 + rays.M**2 + rays.N**2)
+    columns = [rays.x, rays.y, rays.z, *(c / length for c in (rays.L, rays.M, rays.N)), lines]
+    return np.concatenate([[rays.num_rays], flux / flux[-1], *columns])
+
+
+# source class -> the numbers of its table
+_TABLES = {LuminaireSource: lambda source: luminaire_table(source.distribution), RayFileSource: _ray_table}
+
+
+def source_table(source: Any) -> np.ndarray:
+    """The table of a source, empty for one that has none."""
+    return _TABLES[type(source)](source) if type(source) in _TABLES else np.zeros(0)
+
+
+def has_own_lines(source: Any) -> bool:
+    """Whether the spectral line of a ray comes with the ray."""
+    return getattr(source, "own_lines", False)
 
 
 def ray_budget(num_rays: int, fluxes: list[float]) -> list[int]:
@@ -61,23 +118,28 @@ def ray_budget(num_rays: int, fluxes: list[float]) -> list[int]:
 
 
 def lower_sources(sources, turn, place, num_rays, wavelengths, media):
-    """Rays of each source, their numbers (sources, 17), and their spectra one after another."""
+    """Rays of each source, their numbers (sources, 17), and their spectra and tables one after another."""
     budget = ray_budget(num_rays, [to_float(s.total_flux) for s in sources])
-    runs, values, cumulative, lines, start = [], [], [], [], 0
+    runs, values, cumulative, lines, tables, start, block = [], [], [], [], [], 0, 0
     for source, rays in zip(sources, budget, strict=True):
         kind, shape = _SHAPES[type(source)](source)
         values += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
         own = np.searchsorted(wavelengths, source.spectrum.wavelengths)
         line = int(own[0]) if len(own) == 1 else -1
         medium = media.number_of(source.medium)
-        runs.append(SourceRun(kind, start, start + rays, medium, line, len(lines), len(own)))
+        own_lines = line < 0 and has_own_lines(source)
+        runs.append(SourceRun(kind, start, start + rays, medium, line, len(lines), len(own), block, own_lines))
+        tables.append(source_table(source))
+        block += len(tables[-1])
         lines += own.tolist()
         cumulative += source.spectrum.cumulative.tolist()
         start += rays
     values = stack(values, place.device).reshape(len(sources), 1 + at.NUM_SHAPE)
     rays = torch.tensor(budget, dtype=torch.float64, device=place.device)[:, None]
     numbers = torch.cat([turn.reshape(-1, 9), place, values[:, :1] / rays, values[:, 1:]], dim=1)
-    return tuple(runs), numbers, np.array(cumulative), np.array(lines)
+    if block > _LONGEST_TABLE:
+        raise ValueError(f"the tables of the sources hold {block} numbers; a scene takes at most {_LONGEST_TABLE}")
+    return tuple(runs), numbers, np.array(cumulative), np.array(lines), np.concatenate(tables)
 
 
 def lower_source(source: Any, rays: int) -> tuple[int, torch.Tensor]:

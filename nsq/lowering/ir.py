@@ -59,7 +59,8 @@ class SceneIR:
         detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
         medium_classes: (media,), equal for media that light cannot tell apart; medium_labels: their names.
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.
-        wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another.
+        wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another;
+        source_table: tables of sources, one after another.
         map_sizes: (detectors,), cells of each map. flux_in: total flux, W. eps: least distance to a surface that the
         ray does not start on, mm, by precision. surface_names, detector_names: in order of registration.
     """
@@ -78,6 +79,7 @@ class SceneIR:
     sources: tuple[SourceRun, ...]
     cumulative: np.ndarray
     source_lines: np.ndarray
+    source_table: np.ndarray
     map_sizes: np.ndarray
     flux_in: float
     eps: dict[str, float]

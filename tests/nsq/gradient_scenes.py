@@ -164,6 +164,35 @@ def extended(v):
     return scene
 
 
+def lamp():
+    """A narrow beam without symmetry."""
+    rng = np.random.default_rng(2)
+    return nsq.AngularDistribution(np.linspace(0.0, 10.0, 5), np.arange(5) * 72.0, rng.uniform(50.0, 90.0, (5, 5)))
+
+
+def luminaire(v):
+    """A rectangle and a disk that shine by a table, one behind the other."""
+    scene = nsq.NSQScene()
+    size = {"width": v["width"], "height": v["height"]}
+    rectangle = nsq.LuminaireSourceConfig(lamp(), GREEN, total_flux=v["total_flux"], **size)
+    scene.add_source("rectangle", frame(v, "source"), rectangle)
+    disk = nsq.LuminaireSourceConfig(lamp(), GREEN, total_flux=0.7, aperture_radius=v["disk"])
+    scene.add_source("disk", nsq.CoordinateSystem(z=4.0), disk)
+    screen(scene, nsq.CoordinateSystem(z=40.0))
+    return scene
+
+
+def ray_file(v):
+    rng = np.random.default_rng(4)
+    place, slope = rng.uniform(-3.0, 3.0, (3, 40)), np.stack([*rng.uniform(-0.15, 0.15, (2, 40)), np.ones(40)])
+    wavelength = rng.choice(FDC.wavelengths, 40)
+    rays = nsq.RayTable(*place, *(slope / np.linalg.norm(slope, axis=0)), rng.uniform(0.1, 1.0, 40), wavelength)
+    scene = nsq.NSQScene()
+    scene.add_source("S", frame(v, "source"), nsq.RayFileSourceConfig(rays, total_flux=v["total_flux"]))
+    screen(scene, nsq.CoordinateSystem(z=40.0))
+    return scene
+
+
 def detector(v):
     scene = nsq.NSQScene()
     beam(scene, nsq.CoordinateSystem(rx=0.07, ry=-0.1))  # a move along the beam would change nothing
@@ -207,6 +236,12 @@ CASES = {
          **pose("source", 0.5, 0.9, 1.0, 0.08, 0.06, 0.5)},
         extended,
     ),
+    "luminaire": (
+        {"total_flux": 0.9, "width": 3.0, "height": 2.0, "disk": 2.5,
+         **pose("source", 0.5, 0.9, 1.0, 0.08, 0.06, 0.5)},
+        luminaire,
+    ),
+    "ray file": ({"total_flux": 1.9, **pose("source", 0.6, -0.8, 1.5, 0.05, -0.07, 0.3)}, ray_file),
     "detector": (
         {"width": 26.0, "height": 24.0, **pose("stage", 0.3, 0.4, 30.0, 0.1, -0.2, 0.15),
          **pose("detector", -0.6, 0.5, 8.0, 0.15, 0.1, 0.3)},
