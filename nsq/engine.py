@@ -168,8 +168,7 @@ class Trace:
         Returns what ``sink`` made, in order of the ids.
         """
         tables = self._tables(tensors)
-        needs = {"splits": self.run.split_depth > 0, "sobol": self.run.sobol, **_needs(tables)}
-        load_modules(tables.precision, tables.device, **needs)
+        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
         _, capacity, threads = self._batches(tables.device)
         room = self.run.split_budget if self.run.split_depth else 1
         size = min((capacity - _PADDING) // room, _LARGEST_BATCH)
