@@ -51,6 +51,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "RayDatabaseDetector",
         "SpectralDetector",
     ),
+    "diagnostics": ("DetectorDiagnostic", "Diagnostics"),
     "formats.angular": ("AngularDistribution",),
     "formats.rays": ("RayTable",),
     "geometries": (

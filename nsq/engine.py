@@ -58,7 +58,8 @@ class Options:
 class Outcome:
     """What one trace adds up to: flux in W, counts, and the rows of the ray tables in order of (id, bounce).
 
-    ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together; so are the rays that arrived in
+    ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together; ``shared_hits`` are those booked
+    for a surface that lies on this one; so are the rays that arrived in
     another medium than the one on their side, as columns count, W, sum of keys and of their squares (see the layout).
     """
 
@@ -67,6 +68,7 @@ class Outcome:
     hits: np.ndarray
     incident: np.ndarray
     loss: np.ndarray
+    shared_hits: np.ndarray
     strays: np.ndarray
     stray_flux: np.ndarray
     maps: np.ndarray
@@ -144,7 +146,11 @@ class Trace:
         )
         watt = self.ir.flux_in / emitted if emitted else 1.0
         books = np.zeros((len(self.ir.surface_names) + len(self.ir.detector_names), at.NUM_ROW_BOOKS), dtype=np.int64)
-        np.add.at(books, self.ir.geometry.owner, sums.row_books.reshape(-1, at.NUM_ROW_BOOKS))
+        by_row = sums.row_books.reshape(-1, at.NUM_ROW_BOOKS)
+        np.add.at(books, self.ir.geometry.owner, by_row)
+        shared = np.zeros(len(books), dtype=np.int64)
+        for row, covered in self.ir.geometry.covered:
+            shared[covered] += by_row[row, at.ROW_HITS]
         columns = [np.concatenate(c, axis=-1) for c in zip(*sums.records, strict=True)] if sums.records else None
         if columns is None:
             columns = [np.zeros(0, np.int64)] * 4 + [np.zeros((at.NUM_FLOATS, 0))]
@@ -154,7 +160,7 @@ class Trace:
         return Outcome(
             ledger=sums.ledger[: at.ESCAPE_COUNT] * watt, counts=sums.ledger[at.ESCAPE_COUNT :],
             hits=books[:, at.ROW_HITS], incident=books[:, at.ROW_INCIDENT] * watt,
-            loss=books[:, at.ROW_LOSS] * watt,
+            loss=books[:, at.ROW_LOSS] * watt, shared_hits=shared,
             strays=books[:, [at.ROW_STRAYS, at.ROW_STRAY_KEY, at.ROW_STRAY_KEY2]],
             stray_flux=books[:, at.ROW_STRAY_FLUX] * watt, maps=sums.maps[: self.ir.map_size] * watt,
             detectors=detector[order], ids=ids[order], keys=keys[order], lines=line[order], states=states[:, order],

@@ -203,7 +203,9 @@ def roulette_kernel(precision):
             else:
                 factor = real(0.0)
                 sti(ints, wp.static(at.STATE), n, i, wp.static(at.DEAD))
-                add_long(ledger, wp.static(at.ROULETTE_FLUX), wp.int64(wp.rint(wp.float64(flux) * scale)))
+                given_up = wp.int64(wp.rint(wp.float64(flux) * scale))
+                add_long(ledger, wp.static(at.ROULETTE_FLUX), given_up)
+                add_long(ledger, wp.static(at.KILLED_FLUX), given_up)
                 add_long(ledger, wp.static(at.ROULETTE_COUNT), wp.int64(1))
                 count_up(counters, wp.static(at.LIVE), -1)
             st(floats, wp.static(at.FLUX), n, i, flux * factor)

@@ -38,9 +38,10 @@ class Sides:
 
 @dataclass(frozen=True)
 class Merged:
-    """Rows after merging: the row that each comes from, its limits, and its media."""
+    """Rows after merging: the row that each comes from, the other rows that lie on it, its limits, and its media."""
 
     source: np.ndarray
+    covered: tuple[tuple[int, ...], ...]
     domain: np.ndarray
     front: np.ndarray
     back: np.ndarray
@@ -53,6 +54,7 @@ class _Part:
     high2: float
     front: int
     back: int
+    covered: frozenset[int] = frozenset()
 
 
 def merge_contacts(
@@ -72,6 +74,7 @@ def merge_contacts(
     limits[:, RHO_MAX2] = [part.high2 for part in flat]
     return Merged(
         source=np.array([part.source for part in flat]),
+        covered=tuple(tuple(sorted(part.covered)) for part in flat),
         domain=limits,
         front=np.array([part.front for part in flat]),
         back=np.array([part.back for part in flat]),
@@ -121,6 +124,7 @@ def _join(parts: dict[int, list[_Part]], i: int, j: int, aligned: bool, sides: S
                 continue
             joint = _joint(first, second, aligned, sides, (i, j))
             joint.low2, joint.high2 = low, high
+            joint.covered = (first.covered | second.covered | {i, j}) - {joint.source}
             parts[i].remove(first)
             parts[j].remove(second)
             parts[i] += [joint, *_rest(first, low, high)]
@@ -132,7 +136,7 @@ def _join(parts: dict[int, list[_Part]], i: int, j: int, aligned: bool, sides: S
 def _rest(part: _Part, low: float, high: float) -> list[_Part]:
     """What is left of a part without the ring from low to high."""
     rings = [(part.low2, low), (high, part.high2)]
-    return [_Part(part.source, a, b, part.front, part.back) for a, b in rings if b > a * (1.0 + 1e-12)]
+    return [_Part(part.source, a, b, part.front, part.back, part.covered) for a, b in rings if b > a * (1.0 + 1e-12)]
 
 
 def _joint(first: _Part, second: _Part, aligned: bool, sides: Sides, rows: tuple[int, int]) -> _Part:

@@ -53,7 +53,8 @@ class Rows:
         sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers,
         attached,
             and limits.
-        front, back: (rows,) media, where contacts were merged.
+        front, back: (rows,) media, where contacts were merged. covered: (row, surface) pairs of surfaces that lie on a
+            row of another one.
         size: a length that the scene's smallest sensible distance scales with, mm.
     """
 
@@ -72,6 +73,7 @@ class Rows:
     size: float
     front: np.ndarray | None = None
     back: np.ndarray | None = None
+    covered: tuple[tuple[int, int], ...] = ()
 
 
 def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides: Sides | None = None) -> Rows:
@@ -115,6 +117,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
     numbers = torch.cat(parts)[torch.as_tensor(np.argsort(np.concatenate(order)), device=place.device)]
     size = _size(place, lower, upper)
     front = back = None
+    covered: tuple[tuple[int, int], ...] = ()
     if sides is not None:
         by_row = Sides(*(getattr(sides, name)[owner] for name in ("kind", "front", "back", "plain")), names=tuple(
             sides.names[k] for k in owner
@@ -123,6 +126,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         faces = np.setdiff1d(faces, [row for row, *_ in sags])
         merged = merge_contacts(numbers.detach().cpu().numpy(), domain, faces, by_row, size)
         keep = merged.source
+        covered = tuple((row, int(owner[other])) for row, others in enumerate(merged.covered) for other in others)
         numbers, domain = numbers[torch.as_tensor(keep, device=place.device)], merged.domain
         owner, triangle_of_row, lower, upper = owner[keep], triangle_of_row[keep], lower[keep], upper[keep]
         front, back = merged.front, merged.back
@@ -141,6 +145,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         sag_limits=sag_limits, tree_rows=tree_rows,
         linear_rows=tuple(sorted({*np.flatnonzero(~in_tree).tolist()} - {row for row, *_ in sags})),
         tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=size, front=front, back=back,
+        covered=covered,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..numbers import to_float
+from ..diagnostics import Diagnostics, diagnose
 
 if TYPE_CHECKING:
     from ..paths import GhostTable, PathTable, Replay
@@ -24,6 +24,7 @@ class SurfaceBooks:
             between its own two media, whatever the light came through.
         mismatched_media: labels of the two, (of the light, of the surface on that side), or None where there were no
             such rays or several such pairs.
+        num_shared_hits: rays that met it where another face lies on it, which are booked there.
     """
 
     num_hits: int
@@ -33,6 +34,12 @@ class SurfaceBooks:
     num_medium_mismatches: int = 0
     medium_mismatch_flux: float = 0.0
     mismatched_media: tuple[str, str] | None = None
+    num_shared_hits: int = 0
+
+    @property
+    def reached(self) -> bool:
+        """Whether any ray met it."""
+        return self.num_hits + self.num_shared_hits > 0
 
 
 @dataclass(repr=False)
@@ -48,7 +55,9 @@ class SimulationResult:
         total_flux_detected: read by all detectors; total_flux_tapped: of it, by those that let rays pass.
         total_flux_absorbed: taken by absorbing surfaces; total_flux_coating: lost in mirrors and coatings;
             total_flux_bulk_absorbed: lost inside media; total_flux_escaped: carried away by rays that meet nothing.
-        total_flux_lost: given up at ``max_depth`` and in roulette.
+        total_flux_lost: given up at ``max_depth`` and in roulette, less what roulette's survivors gained.
+        total_flux_depth_killed: of rays given up at ``max_depth``; total_flux_roulette_killed: of rays that roulette
+            ended, whatever its survivors gained.
         trace_time_sec: wall-clock time.
         ray_paths: None, or what ``record_paths`` recorded: ``{"events": array}``, one row of `nsq.paths.EVENT_DTYPE`
             for every birth, hit and loss of the recorded rays, in order of their ids. Positions in mm, flux in W,
@@ -81,6 +90,8 @@ class SimulationResult:
     split_budget_saturated: bool = False
     surfaces: dict[str, SurfaceBooks] = field(default_factory=dict)
     medium_stack_underflows: int = 0
+    total_flux_depth_killed: float = 0.0
+    total_flux_roulette_killed: float = 0.0
     replay: Replay | None = field(default=None, compare=False)
 
     def paths(self, num_rays: int | None = None, policy: SamplingPolicy | None = None) -> PathTable:
@@ -144,31 +155,20 @@ class SimulationResult:
         out += self.total_flux_escaped + self.total_flux_lost
         return abs(self.total_flux_in - out) / self.total_flux_in
 
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What to know before believing this result: findings with thresholds, as data and as text."""
+        return diagnose(self)
+
     def report(self) -> str:
-        """The ledger as a short table."""
-        killed = self.num_rays_depth_killed + self.num_rays_flux_killed
-        rows = (
-            ("in", self.total_flux_in, self.num_rays_total),
-            ("detected", self.total_flux_detected, None),
-            ("  of which tapped", self.total_flux_tapped, None),
-            ("absorbed by surfaces", self.total_flux_absorbed, self.num_rays_absorbed),
-            ("lost in mirrors and coatings", self.total_flux_coating, None),
-            ("absorbed in media", self.total_flux_bulk_absorbed, None),
-            ("escaped", self.total_flux_escaped, self.num_rays_escaped),
-            ("lost to depth and roulette", self.total_flux_lost, killed),
-        )
-        lines = [f"{'flux':<30}{'W':>14}{'share':>10}{'rays':>12}"]
-        for label, flux, rays in rows:
-            share = flux / self.total_flux_in if self.total_flux_in else 0.0
-            lines.append(f"{label:<30}{flux:>14.6g}{share:>10.4%}{'' if rays is None else rays:>12}".rstrip())
-        lines.append(f"flux conservation error {self.flux_conservation_error:.2e}")
-        for name, detector in self.detectors.items():
-            lines.append(f"detector {name}: {to_float(detector.total_flux):.6g} W, {detector.num_rays_hit} rays")
-        return "\n".join(lines)
+        """The ledger, the detectors, the surfaces and all warnings as text; the same as ``diagnostics.report()``."""
+        return self.diagnostics.report()
 
     def __repr__(self) -> str:
+        count = len(self.diagnostics.warnings())
+        warned = f", {count} diagnostic warning{'s' if count > 1 else ''}" if count else ""
         return (
             f"SimulationResult({self.num_rays_total} rays, detectors={list(self.detectors)},"
             f" {self.total_flux_detected:.6g} of {self.total_flux_in:.6g} W detected,"
-            f" flux_conservation_error={self.flux_conservation_error:.1e}, {self.trace_time_sec:.3g} s)"
+            f" flux_conservation_error={self.flux_conservation_error:.1e}, {self.trace_time_sec:.3g} s{warned})"
         )
