@@ -32,8 +32,8 @@ class Action(enum.IntEnum):
     ROULETTE = 9
 
 
-# actions that are the end of a ray, and those that are more than the end of a hit
-ENDS = (Action.ABSORB, Action.DETECT, Action.ESCAPE, Action.DEPTH, Action.ROULETTE)
+# (actions,) whether an action is the end of a ray
+ENDS = np.array([action in (Action.ABSORB, Action.DETECT) or action >= Action.ESCAPE for action in Action])
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Part:
     @property
     def goes_on(self):
         """(m,) booleans."""
-        return ~np.isin(self.action, ENDS) & (self.killed < 0)
+        return ~ENDS[self.action] & (self.killed < 0)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ class Watch:
     def born(self, state, base, count):
         floats, ints = _columns(state, count)
         self._rays, self._next, self._moved = np.arange(count), [], []
-        self._sink.born(Births(base + ints[at.SLOT].astype(np.int64), ints[at.WAVELENGTH].copy(), floats.copy()))
+        self._sink.born(
+            Births(base + ints[at.SLOT].astype(np.int64), ints[at.WAVELENGTH].copy(), floats.astype(np.float64))
+        )
 
     def met(self, bounce, base, count, before, afters, row_hit, aux):
         """After the interaction, before the books and roulette."""
@@ -110,11 +112,11 @@ class Watch:
         row = row_hit.numpy()[:count][cells]
         meeting = {
             "bounce": bounce, "parent": self._rays[cells], "ids": base + ints[at.SLOT, cells].astype(np.int64),
-            "lines": ints[at.WAVELENGTH, cells], "states": floats[:, cells], "row": row,
+            "lines": ints[at.WAVELENGTH, cells], "states": _doubles(floats[:, cells]), "row": row,
             "flux": _column(aux, at.FLUX_AT_HIT, count)[cells].astype(np.float64),
         }  # fmt: skip
         after, _ = _columns(afters[0], count)
-        meeting["place"] = after[: at.L, cells]
+        meeting["place"] = _doubles(after[: at.L, cells])
         keys = None
         if self._lane.splits:
             keys = _join(ints[at.KEY_LOW, cells], ints[at.KEY_HIGH, cells])
@@ -124,7 +126,7 @@ class Watch:
             floats, ints = _columns(state, count)
             # of a second part only what split off is a ray
             there = np.arange(len(cells)) if number == 0 else np.flatnonzero(ints[at.STATE, cells] == at.ALIVE)
-            states = floats[:, cells[there]]
+            states = _doubles(floats[:, cells[there]])
             parts.append((there, states, self._actions(meeting, looks, there, states, ints[at.STATE, cells[there]])))
         self._pending = (cells, count, meeting, parts)
 
@@ -136,7 +138,7 @@ class Watch:
         for (there, states, actions), after in zip(parts, afters, strict=True):
             state = _columns(after, count)[1][at.STATE]
             killed = np.full(len(there), -1)
-            unstopped = ~np.isin(actions, ENDS)
+            unstopped = ~ENDS[actions]
             killed[unstopped & (state[cells[there]] != at.ALIVE)] = Action.ROULETTE
             if last:
                 killed[unstopped] = Action.DEPTH
@@ -208,9 +210,14 @@ class Watch:
 
 
 def _columns(state, count):
-    """Float columns (8, count) in float64 and integer columns (8, count) of a state, on the host."""
-    floats = state.floats.numpy().reshape(at.NUM_FLOATS, -1)[:, :count].astype(np.float64)
-    return floats, state.ints.numpy().reshape(at.NUM_INTS, -1)[:, :count]
+    """Float columns (8, count) and integer columns (8, count) of a state, on the host; on a CPU they are its own."""
+    return state.floats.numpy().reshape(at.NUM_FLOATS, -1)[:, :count], state.ints.numpy().reshape(at.NUM_INTS, -1)[
+        :, :count
+    ]
+
+
+def _doubles(values):
+    return values.astype(np.float64, copy=False)
 
 
 def _column(array, column, count):

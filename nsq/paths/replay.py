@@ -68,10 +68,12 @@ class Replay:
         if not isinstance(policy, SamplingPolicy):
             raise TypeError(f"policy got {policy!r} of type {type(policy).__name__}; it takes a SamplingPolicy or None")
         mean = self.ir.flux_in / self.options.num_rays
+        # as in a trace, rays sent towards targets are faint on purpose
+        faint = 0.0 if len(self.ir.aims) else float(policy.rr_start_flux) * mean
         changed = dataclasses.replace(
             self.options, reflect_prob=policy.reflect_prob, split_depth=policy.split_depth,
             split_budget=float(policy.split_budget), sobol=policy.sampler is not None,
-            faint=float(policy.rr_start_flux) * mean,
+            faint=faint,
         )  # fmt: skip
         return dataclasses.replace(self, options=changed)
 
