@@ -11,8 +11,9 @@ import torch
 from kernels.trace import layout as at
 
 from . import engine
-from .detectors import FarFieldDetector, IrradianceDetector, RayDatabaseDetector, SpectralDetector
+from .detectors import FarFieldDetector, IrradianceDetector, PixelDetector, RayDatabaseDetector, SpectralDetector
 from .lowering.ir import SceneIR
+from .numbers import to_float
 from .paths.events import record
 from .paths.replay import Replay
 from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult, SurfaceBooks
@@ -135,17 +136,21 @@ class _Readings:
         return {**floats, "wavelength": lines[line], "ray_id": torch.as_tensor(outcome.ids)[rows].to(device)}
 
 
-def _plate(detector: Any) -> dict[str, Any]:
-    names = ("width", "height", "num_pixels_x", "num_pixels_y")
-    return {name: getattr(detector, name) for name in names}
+def _pixels(detector: PixelDetector) -> dict[str, Any]:
+    grid = detector.grid()
+    layout = {"width": grid.width, "height": grid.height, "num_pixels_x": grid.num_x, "num_pixels_y": grid.num_y}
+    if detector.shape is None:
+        return layout
+    areas = grid.areas(detector.splat, to_float(detector.splat_sigma))
+    return {**layout, "grid": grid.kind, "centre": grid.centre, "pixel_areas": areas}
 
 
 def _irradiance(detector: IrradianceDetector, read: _Readings, shared: dict[str, Any]) -> IrradianceMap:
-    return IrradianceMap(data=read.data, **_plate(detector), **shared)
+    return IrradianceMap(data=read.data, **_pixels(detector), **shared)
 
 
 def _spectral(detector: SpectralDetector, read: _Readings, shared: dict[str, Any]) -> SpectralResult:
-    return SpectralResult(data=read.data, wavelength_bins=detector.wavelength_bins, **_plate(detector), **shared)
+    return SpectralResult(data=read.data, wavelength_bins=detector.wavelength_bins, **_pixels(detector), **shared)
 
 
 def _far_field(detector: FarFieldDetector, read: _Readings, shared: dict[str, Any]) -> FarFieldPattern:

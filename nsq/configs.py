@@ -15,9 +15,11 @@ import numpy as np
 
 from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
+from .geometries import Geometry
 from .importance import Importance, check_importance
 from .materials import VACUUM, NSQMaterial
 from .numbers import Number, check_choice, check_constant, check_count, check_flag, check_number
+from .pixels import check_extent
 from .spectrum import Spectrum
 
 PROFILES = ("tophat", "gaussian")
@@ -64,8 +66,7 @@ def check_profile(profile: Any, gaussian_sigma: Any) -> None:
 
 def check_pixels(detector: Any) -> None:
     """Check the grid and the splat of an irradiance detector or of its config."""
-    check_number(detector.width, "width", positive=True)
-    check_number(detector.height, "height", positive=True)
+    check_extent(detector.width, detector.height, detector.shape, detector.splat)
     check_count(detector.num_pixels_x, "num_pixels_x")
     check_count(detector.num_pixels_y, "num_pixels_y")
     check_choice(detector.splat, "splat", SPLATS)
@@ -341,23 +342,25 @@ class MirrorConfig:
 
 @dataclass(frozen=True, eq=False)
 class IrradianceDetectorConfig:
-    """A rectangular detector of pixels in the plane z = 0.
+    """A detector of pixels: a rectangle in the plane z = 0, or any shape with borders.
 
     Args:
-        width, height: full extents along x and y, mm, > 0. Differentiable.
-        num_pixels_x, num_pixels_y: >= 1.
+        width, height: full extents of the rectangle along x and y, mm, > 0. Differentiable.
+        num_pixels_x, num_pixels_y: >= 1; a mesh has one pixel for each triangle instead.
         splat: how a hit spreads over pixels: "bilinear" over four, "gaussian", or "hard" into one.
         splat_sigma: of the Gaussian splat, in pixels; 0 or less is as "hard".
         absorb: False lets rays pass after reading them.
+        shape: a geometry in place of the rectangle; see `IrradianceDetector`.
     """
 
-    width: Number
-    height: Number
+    width: Number | None = None
+    height: Number | None = None
     num_pixels_x: int = 256
     num_pixels_y: int = 256
     splat: str = "bilinear"
     splat_sigma: Number = 0.5
     absorb: bool = True
+    shape: Geometry | None = None
 
     def __post_init__(self) -> None:
         check_pixels(self)
@@ -365,16 +368,17 @@ class IrradianceDetectorConfig:
 
 @dataclass(frozen=True, eq=False)
 class SpectralDetectorConfig:
-    """A rectangular detector of pixels in the plane z = 0 that keeps bins of wavelength apart.
+    """A detector of pixels, on a rectangle or any shape with borders, that keeps bins of wavelength apart.
 
     Args:
-        width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, absorb: as for `IrradianceDetectorConfig`.
+        width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, absorb, shape: as for
+            `IrradianceDetectorConfig`.
         wl_min, wl_max: where the first bin begins and the last one ends, µm. Light outside goes to the end bins.
         num_bins: of equal width, >= 1.
     """
 
-    width: Number
-    height: Number
+    width: Number | None = None
+    height: Number | None = None
     num_pixels_x: int = 256
     num_pixels_y: int = 256
     wl_min: float = 0.4
@@ -383,6 +387,7 @@ class SpectralDetectorConfig:
     splat: str = "bilinear"
     splat_sigma: Number = 0.5
     absorb: bool = True
+    shape: Geometry | None = None
 
     def __post_init__(self) -> None:
         check_pixels(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from .configs import (
 from .coordinates import CoordinateSystem
 from .geometries import FinitePlaneGeometry, Geometry
 from .numbers import Number, check_constant, check_count, check_flag, check_number
+from .pixels import PixelGrid, pixel_grid
 
 
 class BaseDetector:
@@ -45,30 +46,16 @@ class BaseDetector:
         check_flag(self.absorb, "absorb")
 
 
-@dataclass(eq=False)
-class IrradianceDetector(BaseDetector):
-    """A rectangle in the local plane z = 0, divided into pixels that collect flux.
+class PixelDetector(BaseDetector):
+    """What detectors with pixels on a surface share."""
 
-    Args:
-        cs: its frame.
-        width, height: full extents along x and y, mm, > 0. Differentiable.
-        num_pixels_x, num_pixels_y: >= 1.
-        splat: how a hit spreads over pixels: "bilinear" over four, "gaussian", or "hard" into one. A hard splat has no
-            derivative with respect to where the light lands.
-        splat_sigma: of the Gaussian splat, in pixels; 0 or less is as "hard".
-        name: for messages.
-        absorb: False lets rays pass after reading them.
-    """
-
-    cs: CoordinateSystem
-    width: Number
-    height: Number
+    width: Number | None
+    height: Number | None
     num_pixels_x: int
     num_pixels_y: int
-    splat: str = "bilinear"
-    splat_sigma: Number = 0.5
-    name: str = ""
-    absorb: bool = True
+    splat: str
+    splat_sigma: Number
+    shape: Geometry | None
 
     def validate(self) -> None:
         super().validate()
@@ -77,37 +64,77 @@ class IrradianceDetector(BaseDetector):
         self.num_pixels_y = check_count(self.num_pixels_y, "num_pixels_y")
 
     @property
-    def geometry(self) -> FinitePlaneGeometry:
-        """The rectangle that rays hit."""
-        return FinitePlaneGeometry(self.width, self.height)
+    def geometry(self) -> Geometry:
+        """What rays hit: the shape, or the rectangle."""
+        return FinitePlaneGeometry(self.width, self.height) if self.shape is None else self.shape
+
+    @property
+    def num_bins(self) -> int:
+        """Bins of wavelength."""
+        return 1
+
+    def grid(self) -> PixelGrid:
+        """The pixels."""
+        return pixel_grid(self.geometry, self.num_pixels_x, self.num_pixels_y)
 
 
 @dataclass(eq=False)
-class SpectralDetector(BaseDetector):
-    """A rectangle in the local plane z = 0, divided into pixels that collect flux in bins of wavelength.
+class IrradianceDetector(PixelDetector):
+    """A surface divided into pixels that collect flux: a rectangle in the local plane z = 0, or any shape with borders.
 
     Args:
-        cs, width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, name, absorb: as for `IrradianceDetector`.
+        cs: its frame.
+        width, height: full extents of the rectangle along x and y, mm, > 0. Differentiable.
+        num_pixels_x, num_pixels_y: >= 1.
+        splat: how a hit spreads over pixels: "bilinear" over four, "gaussian", or "hard" into one. A hard splat has no
+            derivative with respect to where the light lands.
+        splat_sigma: of the Gaussian splat, in pixels; 0 or less is as "hard".
+        name: for messages.
+        absorb: False lets rays pass after reading them.
+        shape: a geometry in place of the rectangle. A sphere and a frustum are divided in azimuth, from -180 to 180
+            degrees, and in z, which on a sphere makes all pixels the same size; a disk, a ring, a conic, an asphere, a
+            biconic and a toroid in x and y over the square about their rim; a mesh has one pixel for each triangle,
+            ``splat="hard"``, whatever the numbers of pixels say. It reads light from both of its sides. Differentiable
+            in the numbers of the shape, but for what a moving rim lets in.
+    """
+
+    cs: CoordinateSystem
+    width: Number | None = None
+    height: Number | None = None
+    num_pixels_x: int = 256
+    num_pixels_y: int = 256
+    splat: str = "bilinear"
+    splat_sigma: Number = 0.5
+    name: str = ""
+    absorb: bool = True
+    shape: Geometry | None = field(default=None, kw_only=True)
+
+
+@dataclass(eq=False)
+class SpectralDetector(PixelDetector):
+    """A surface divided into pixels that collect flux in bins of wavelength.
+
+    Args:
+        cs, width, height, num_pixels_x, num_pixels_y, splat, splat_sigma, name, absorb, shape: as for
+            `IrradianceDetector`.
         wavelength_bins: (nb + 1,) edges of the bins, µm, rising. A wavelength belongs to the last bin that begins at or
             below it, and to an end bin where it lies outside; nothing is shared between bins.
     """
 
     cs: CoordinateSystem
-    width: Number
-    height: Number
-    num_pixels_x: int
-    num_pixels_y: int
-    wavelength_bins: Any
+    width: Number | None = None
+    height: Number | None = None
+    num_pixels_x: int = 256
+    num_pixels_y: int = 256
+    wavelength_bins: Any = None
     splat: str = "bilinear"
     splat_sigma: Number = 0.5
     name: str = ""
     absorb: bool = True
+    shape: Geometry | None = field(default=None, kw_only=True)
 
     def validate(self) -> None:
         super().validate()
-        check_pixels(self)
-        self.num_pixels_x = check_count(self.num_pixels_x, "num_pixels_x")
-        self.num_pixels_y = check_count(self.num_pixels_y, "num_pixels_y")
         self.wavelength_bins = check_bins(self.wavelength_bins)
 
     @property
@@ -119,11 +146,6 @@ class SpectralDetector(BaseDetector):
         """The bin (int64, shaped as ``wavelengths``) that each wavelength in µm belongs to."""
         found = np.searchsorted(self.wavelength_bins, np.asarray(wavelengths, dtype=np.float64), side="right") - 1
         return np.clip(found, 0, self.num_bins - 1)
-
-    @property
-    def geometry(self) -> FinitePlaneGeometry:
-        """The rectangle that rays hit."""
-        return FinitePlaneGeometry(self.width, self.height)
 
 
 @dataclass(eq=False)
@@ -208,6 +230,7 @@ def _build_irradiance(cs: CoordinateSystem, config: IrradianceDetectorConfig, na
         splat_sigma=config.splat_sigma,
         name=name,
         absorb=config.absorb,
+        shape=config.shape,
     )
 
 
@@ -223,6 +246,7 @@ def _build_spectral(cs: CoordinateSystem, config: SpectralDetectorConfig, name: 
         splat_sigma=config.splat_sigma,
         name=name,
         absorb=config.absorb,
+        shape=config.shape,
     )
 
 

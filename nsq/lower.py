@@ -19,7 +19,7 @@ from .lowering.contacts import Sides
 from .lowering.emitters import lower_sources
 from .lowering.ir import SceneIR, SceneTensors
 from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, medium_classes, share_tables
-from .lowering.readers import detector_ints, detector_numbers
+from .lowering.readers import lower_readers
 from .lowering.surfaces import lower_rows, warn_of_limits
 from .lowering.targets import lower_targets
 from .numbers import to_float
@@ -72,8 +72,9 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     table[:, at.ANGLES] = np.array(blocks + [-1] * len(detectors), dtype=np.int64)[geometry.owner]
     owner = torch.as_tensor(geometry.owner, device=place.device)
     reflectance, transmittance = share_tables(items, lines)
-    ints, sigmas, sizes, planes = detector_ints(detectors, wavelengths)
-    readers = slice(len(surfaces), len(items))
+    own = slice(len(surfaces), len(items))
+    first_rows = np.searchsorted(geometry.owner, np.arange(len(surfaces), len(items)))
+    readers = lower_readers(detectors, wavelengths, turn[own], place[own], first_rows)
     runs, source_numbers, cumulative, source_lines, source_table = lower_sources(
         sources, turn[len(items) :], place[len(items) :], num_rays, wavelengths, media
     )
@@ -83,7 +84,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         extinction=extinction,
         reflectance=reflectance[owner],
         transmittance=transmittance[owner],
-        detector_numbers=detector_numbers(detectors, turn[readers], place[readers]),
+        detector_numbers=readers.numbers,
         source_numbers=source_numbers,
         shares=lobe_shares(items, device)[owner],
         sag_numbers=geometry.sag_numbers,
@@ -95,9 +96,9 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         rows=table,
         lobes=lobes.table(),
         aims=aims,
-        detector_ints=ints,
-        detector_sigmas=sigmas,
-        planes=planes,
+        detector_ints=readers.ints,
+        detector_sigmas=readers.sigmas,
+        planes=readers.planes,
         medium_classes=medium_classes(index, extinction),
         medium_labels=media.labels,
         wavelengths=wavelengths,
@@ -105,7 +106,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         cumulative=cumulative,
         source_lines=source_lines,
         source_table=source_table,
-        map_sizes=sizes,
+        map_sizes=readers.sizes,
         flux_in=sum(to_float(s.total_flux) for s in sources),
         eps={"float64": 1e-9, "float32": 1e-6 * geometry.size},
         surface_names=tuple(s.name for s in surfaces),

@@ -19,7 +19,9 @@ def build(precision):
     local = local_of(precision)
 
     @wp.func
-    def pixel(numbers: array, at: int, nx: int, ny: int, x: real, y: real, z: real, u: real, v: real, w: real):
+    def pixel(
+        numbers: array, at: int, nx: int, ny: int, cell: int, x: real, y: real, z: real, u: real, v: real, w: real
+    ):
         a, c, s = local(numbers, at, u, v, w)
         rho2 = a * a + c * c
         phi = real(0.0)

@@ -14,7 +14,9 @@ def build(precision):
     local = local_of(precision)
 
     @wp.func
-    def pixel(numbers: array, at: int, nx: int, ny: int, x: real, y: real, z: real, u: real, v: real, w: real):
+    def pixel(
+        numbers: array, at: int, nx: int, ny: int, cell: int, x: real, y: real, z: real, u: real, v: real, w: real
+    ):
         a, c, _s = local(numbers, at, x - numbers[at], y - numbers[at + 1], z - numbers[at + 2])
         half = real(0.5)
         return (a / numbers[at + 9] + half) * real(nx) - half, (c / numbers[at + 10] + half) * real(ny) - half

@@ -45,7 +45,8 @@ def readout_kernel(precision):
                 ny = detectors[c + wp.static(at.PIXELS_Y)]
                 reads = detectors[c + wp.static(at.READS)]
                 px, py = pixel(
-                    numbers, reads, detector, nx, ny, floats[wp.static(at.X) * n + i],
+                    numbers, reads, detector, nx, ny, row - detectors[c + wp.static(at.FIRST_ROW)],
+                    floats[wp.static(at.X) * n + i],
                     floats[wp.static(at.Y) * n + i], floats[wp.static(at.Z) * n + i],
                     floats[wp.static(at.L) * n + i], floats[wp.static(at.M) * n + i],
                     floats[wp.static(at.N) * n + i],

@@ -155,7 +155,8 @@ def deposit_kernel(precision):
                 ny = detectors[c + wp.static(at.PIXELS_Y)]
                 reads = detectors[c + wp.static(at.READS)]
                 px, py = pixel(
-                    numbers, reads, detector, nx, ny, ld(floats_out, wp.static(at.X), n, i),
+                    numbers, reads, detector, nx, ny, row - detectors[c + wp.static(at.FIRST_ROW)],
+                    ld(floats_out, wp.static(at.X), n, i),
                     ld(floats_out, wp.static(at.Y), n, i), ld(floats_out, wp.static(at.Z), n, i),
                     ld(floats_out, wp.static(at.L), n, i), ld(floats_out, wp.static(at.M), n, i),
                     ld(floats_out, wp.static(at.N), n, i),

@@ -70,10 +70,11 @@ LIVE, FAINT, SPLAT_HITS, RECORD_HITS = range(4)
 NUM_COUNTERS = 4
 
 # detectors: differentiable numbers (origin, x axis, y axis, width, height) and integers. SPLAT says how a hit is spread
-# over pixels, READS what a pixel is (the code of the detector's row), WRAPS that the pixels close in x
+# over pixels, READS what a pixel is (the code of the detector's row), WRAPS that the pixels close in x, FIRST_ROW the
+# first row of its surface
 NUM_DETECTOR_NUMBERS = 11
-PIXELS_X, PIXELS_Y, SPLAT, OFFSET, RADIUS, READS, WRAPS = range(7)
-NUM_DETECTOR_INTS = 7
+PIXELS_X, PIXELS_Y, SPLAT, OFFSET, RADIUS, READS, WRAPS, FIRST_ROW = range(8)
+NUM_DETECTOR_INTS = 8
 HARD, BILINEAR, GAUSSIAN, RECORD = range(4)
 
 # sources: rotation (row-major), origin, flux of a ray, then the shape's own numbers

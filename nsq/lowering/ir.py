@@ -56,7 +56,7 @@ class SceneIR:
         rows: (rows, 10) integers, what happens at a surface, its two media, its scatter lobe and where its table
             begins, the detector it belongs to, its sag, its coating's table over angle and its scatter's targets.
         lobes: tables of scatter lobes, one after another. aims: targets of scatter, surface after surface.
-        detector_ints: (detectors, 7) integers; detector_sigmas: (detectors,).
+        detector_ints: (detectors, 8) integers; detector_sigmas: (detectors,).
         medium_classes: (media,), equal for media that light cannot tell apart; medium_labels: their names.
         planes: (detectors, W), the plane of pixels that a spectral line belongs to.
         wavelengths: (W,) array, µm. sources: rays of each source. cumulative, source_lines: spectra, one after another;

@@ -10,28 +10,28 @@ import numpy as np
 import torch
 
 from ..numbers import Number, to_float
-from .common import as_numpy, axes, centres, label, load_npz, save_npz
+from ..pixels import PLANE
+from .common import as_numpy, load_npz, save_npz
+from .pixels import PixelMap
 
-_MAP_FIELDS = ("name", "width", "height", "num_pixels_x", "num_pixels_y", "num_rays_hit")
 
-
-class IrradianceMap:
+class IrradianceMap(PixelMap):
     """Flux on the pixels of an irradiance detector.
 
     Args:
         name: the detector's name.
         data: (ny * nx,) float64 tensor, flux in each pixel in W, row after row along +y, attached to the scene.
-        width, height: of the detector, mm. Kept detached.
+        width, height: what the pixels span, mm; degrees of azimuth for a width all round. Kept detached.
         num_pixels_x, num_pixels_y: nx, ny.
         num_rays_hit: rays read.
         total_flux: 0-d tensor, W, attached.
+        grid, centre, pixel_areas: of a detector on a shape; see `PixelMap`. Without areas all pixels are alike.
 
     Attributes:
         data, total_flux: as given; differentiate through these.
         irradiance: (ny, nx) float64 array, W/mm², detached.
-        x_coords, y_coords: (nx,) and (ny,) arrays, pixel centres in the detector's frame, mm.
         total_flux_float: the total as a Python float.
-        name, width, height, num_pixels_x, num_pixels_y, num_rays_hit: as given; the two lengths as floats.
+        And those of `PixelMap`.
     """
 
     def __init__(
@@ -45,26 +45,19 @@ class IrradianceMap:
         num_pixels_y: int,
         num_rays_hit: int,
         total_flux: torch.Tensor,
+        grid: str = PLANE,
+        centre: Number = 0.0,
+        pixel_areas: torch.Tensor | None = None,
     ) -> None:
         if tuple(data.shape) != (num_pixels_x * num_pixels_y,):
             raise ValueError(f"data got shape {tuple(data.shape)}; it takes ({num_pixels_x * num_pixels_y},)")
-        self.name = name
-        self.data = data
-        self.width, self.height = to_float(width), to_float(height)
-        self.num_pixels_x, self.num_pixels_y = int(num_pixels_x), int(num_pixels_y)
-        self.num_rays_hit = int(num_rays_hit)
-        self.total_flux = total_flux
-        self.x_coords = centres(self.width, self.num_pixels_x)
-        self.y_coords = centres(self.height, self.num_pixels_y)
-
-    @property
-    def pixel_area(self) -> float:
-        """Area of a pixel, mm²."""
-        return self.width / self.num_pixels_x * (self.height / self.num_pixels_y)
+        self.data, self.total_flux = data, total_flux
+        size, pixels = (width, height), (num_pixels_x, num_pixels_y)
+        self._lay_out(name, size, pixels, num_rays_hit, grid, centre, pixel_areas)
 
     @property
     def irradiance(self) -> np.ndarray:
-        return as_numpy(self.data).reshape(self.num_pixels_y, self.num_pixels_x) / self.pixel_area
+        return self._per_area(as_numpy(self.data).reshape(self.num_pixels_y, self.num_pixels_x))
 
     @property
     def total_flux_float(self) -> float:
@@ -76,18 +69,11 @@ class IrradianceMap:
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """Draw the map on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``imshow``."""
-        ax = axes(ax)
-        w, h = 0.5 * self.width, 0.5 * self.height
-        options = {"origin": "lower", "extent": (-w, w, -h, h), "aspect": "equal", **kwargs}
-        image = ax.imshow(self.irradiance, **options)
-        ax.figure.colorbar(image, ax=ax, label="W/mm²")
-        label(ax, self.name)
-        return ax
+        return self._draw(ax, self.irradiance, "W/mm²", kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the map to an .npz file, all of it or nothing, and return the file's path. The graph is not saved."""
-        arrays = {name: getattr(self, name) for name in _MAP_FIELDS}
-        arrays.update(data=as_numpy(self.data), total_flux=as_numpy(self.total_flux))
+        arrays = {**self._fields(), "data": as_numpy(self.data), "total_flux": as_numpy(self.total_flux)}
         derived = {"irradiance": self.irradiance, "x_coords": self.x_coords, "y_coords": self.y_coords}
         return save_npz(path, {"kind": "IrradianceMap", **arrays, **derived})
 
@@ -95,8 +81,8 @@ class IrradianceMap:
     def load(cls, path: str | os.PathLike[str]) -> IrradianceMap:
         """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
         arrays = load_npz(path, "IrradianceMap")
-        plain = {name: arrays[name].item() for name in _MAP_FIELDS}
-        return cls(data=torch.from_numpy(arrays["data"]), total_flux=torch.tensor(arrays["total_flux"]), **plain)
+        reading = {"data": torch.from_numpy(arrays["data"]), "total_flux": torch.tensor(arrays["total_flux"])}
+        return cls(**reading, **cls._read_fields(arrays))
 
     def __repr__(self) -> str:
         return (

@@ -10,30 +10,30 @@ import numpy as np
 import torch
 
 from ..numbers import Number, to_float
-from .common import as_numpy, axes, centres, label, load_npz, save_npz
+from ..pixels import PLANE
+from .common import as_numpy, axes, load_npz, save_npz
+from .pixels import PixelMap
 
-_FIELDS = ("name", "width", "height", "num_pixels_x", "num_pixels_y", "num_rays_hit")
 
-
-class SpectralResult:
+class SpectralResult(PixelMap):
     """Flux on the pixels of a spectral detector, in bins of wavelength.
 
     Args:
         name: the detector's name.
         data: (nb * ny * nx,) float64 tensor, flux in W, bin after bin, in each row after row along +y, attached.
-        width, height: of the detector, mm. Kept detached.
+        width, height: what the pixels span, mm; degrees of azimuth for a width all round. Kept detached.
         num_pixels_x, num_pixels_y: nx, ny.
         wavelength_bins: (nb + 1,) edges of the bins, µm, rising.
         num_rays_hit: rays read.
         total_flux: 0-d tensor, W, attached.
+        grid, centre, pixel_areas: of a detector on a shape; see `PixelMap`. Without areas all pixels are alike.
 
     Attributes:
         data, total_flux: as given; differentiate through these.
         irradiance: (ny, nx, nb) float64 array, W/mm² in each bin (not per µm), detached.
         wavelengths: (nb,) array, centres of the bins, µm; assignable.
-        x_coords, y_coords: (nx,) and (ny,) arrays, pixel centres in the detector's frame, mm.
         total_flux_float: the total as a Python float.
-        name, width, height, num_pixels_x, num_pixels_y, wavelength_bins, num_rays_hit: as given.
+        wavelength_bins: as given. And those of `PixelMap`.
 
     Raises ValueError for ``data`` or ``wavelengths`` of another size.
     """
@@ -50,21 +50,19 @@ class SpectralResult:
         wavelength_bins: Any,
         num_rays_hit: int,
         total_flux: torch.Tensor,
+        grid: str = PLANE,
+        centre: Number = 0.0,
+        pixel_areas: torch.Tensor | None = None,
     ) -> None:
         self.wavelength_bins = np.array(wavelength_bins, dtype=np.float64)
         if self.wavelength_bins.ndim != 1 or len(self.wavelength_bins) < 2:
             raise ValueError(f"wavelength_bins got shape {self.wavelength_bins.shape}; it takes (nb + 1,) edges")
-        self.num_pixels_x, self.num_pixels_y = int(num_pixels_x), int(num_pixels_y)
-        size = self.num_bins * self.num_pixels_y * self.num_pixels_x
-        if tuple(data.shape) != (size,):
-            raise ValueError(f"data got shape {tuple(data.shape)}; it takes ({size},)")
-        self.name = name
-        self.data = data
-        self.width, self.height = to_float(width), to_float(height)
-        self.num_rays_hit = int(num_rays_hit)
-        self.total_flux = total_flux
-        self.x_coords = centres(self.width, self.num_pixels_x)
-        self.y_coords = centres(self.height, self.num_pixels_y)
+        cells = self.num_bins * num_pixels_y * num_pixels_x
+        if tuple(data.shape) != (cells,):
+            raise ValueError(f"data got shape {tuple(data.shape)}; it takes ({cells},)")
+        self.data, self.total_flux = data, total_flux
+        size, pixels = (width, height), (num_pixels_x, num_pixels_y)
+        self._lay_out(name, size, pixels, num_rays_hit, grid, centre, pixel_areas)
         self.wavelengths = 0.5 * (self.wavelength_bins[:-1] + self.wavelength_bins[1:])
 
     @property
@@ -84,11 +82,6 @@ class SpectralResult:
         self._wavelengths = values
 
     @property
-    def pixel_area(self) -> float:
-        """Area of a pixel, mm²."""
-        return self.width / self.num_pixels_x * (self.height / self.num_pixels_y)
-
-    @property
     def flux(self) -> torch.Tensor:
         """(nb, ny, nx) tensor, W, attached: ``data`` in its shape."""
         return self.data.reshape(self.num_bins, self.num_pixels_y, self.num_pixels_x)
@@ -100,7 +93,7 @@ class SpectralResult:
 
     @property
     def irradiance(self) -> np.ndarray:
-        return np.ascontiguousarray(np.moveaxis(as_numpy(self.flux), 0, 2)) / self.pixel_area
+        return np.ascontiguousarray(np.moveaxis(self._per_area(as_numpy(self.flux)), 0, 2))
 
     @property
     def total_flux_float(self) -> float:
@@ -120,12 +113,7 @@ class SpectralResult:
 
             _, (ax, beside) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
             self.plot_spectrum(beside)
-        w, h = 0.5 * self.width, 0.5 * self.height
-        options = {"origin": "lower", "extent": (-w, w, -h, h), "aspect": "equal", **kwargs}
-        image = ax.imshow(self.irradiance.sum(axis=2), **options)
-        ax.figure.colorbar(image, ax=ax, label="W/mm²")
-        label(ax, self.name)
-        return ax
+        return self._draw(ax, self.irradiance.sum(axis=2), "W/mm²", kwargs)
 
     def plot_spectrum(self, ax: Any = None, **kwargs: Any) -> Any:
         """Draw the flux in each bin on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``stairs``."""
@@ -137,7 +125,7 @@ class SpectralResult:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to an .npz file, all of it or nothing, and return its path. The graph is not saved."""
-        arrays = {name: getattr(self, name) for name in (*_FIELDS, "wavelength_bins", "wavelengths")}
+        arrays = {**self._fields(), "wavelength_bins": self.wavelength_bins, "wavelengths": self.wavelengths}
         arrays.update(data=as_numpy(self.data), total_flux=as_numpy(self.total_flux))
         derived = {"irradiance": self.irradiance, "x_coords": self.x_coords, "y_coords": self.y_coords}
         return save_npz(path, {"kind": "SpectralResult", **arrays, **derived})
@@ -150,7 +138,7 @@ class SpectralResult:
             data=torch.from_numpy(arrays["data"]),
             total_flux=torch.tensor(arrays["total_flux"]),
             wavelength_bins=arrays["wavelength_bins"],
-            **{name: arrays[name].item() for name in _FIELDS},
+            **cls._read_fields(arrays),
         )
         made.wavelengths = arrays["wavelengths"]
         return made

@@ -1,0 +1,36 @@
+"""Pixels all round an axis: azimuth across, height along the axis down.
+
+Width is the range of azimuth (360 degrees, closed), height the span of z about the detector's origin. On a sphere
+pixels of equal height have equal areas (Archimedes).
+"""
+
+import warp as wp
+
+from kernels.detectors.frames import local_of
+from kernels.precision import bundle
+
+NAME = "cylinder"
+
+
+def build(precision):
+    b = bundle(precision)
+    real, array = b.real, b.array
+    local = local_of(precision)
+
+    @wp.func
+    def pixel(
+        numbers: array, at: int, nx: int, ny: int, cell: int, x: real, y: real, z: real, u: real, v: real, w: real
+    ):
+        a, c, s = local(numbers, at, x - numbers[at], y - numbers[at + 1], z - numbers[at + 2])
+        phi = real(0.0)
+        # on the axis azimuth has no derivative
+        if a * a + c * c > real(0.0):
+            phi = wp.atan2(c, a)
+        degrees = real(57.29577951308232)
+        half = real(0.5)
+        return (
+            (phi * degrees / numbers[at + 9] + half) * real(nx) - half,
+            (s / numbers[at + 10] + half) * real(ny) - half,
+        )
+
+    return pixel

@@ -1,0 +1,113 @@
+"""What maps on pixels share: where their pixels lie, how large they are, and how they are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..numbers import Number, to_float
+from ..pixels import CYLINDER, FACES, PLANE
+from .common import as_numpy, axes, centres
+
+# what the axes of a map are called
+_LABELS = {PLANE: ("x (mm)", "y (mm)"), CYLINDER: ("azimuth (degrees)", "z (mm)"), FACES: ("face", "")}
+# fields that files of before pixels on shapes do not have
+_LATER = {"grid": PLANE, "centre": 0.0}
+
+
+class PixelMap:
+    """The layout of a map's pixels.
+
+    Attributes:
+        name, num_rays_hit, total_flux, data: of the reading.
+        grid: what the pixels divide: "plane", x and y in mm; "cylinder", azimuth in degrees and z in mm, of a sphere or
+            a frustum; "faces", the triangles of a mesh.
+        width, height: what they span, in those units; centre: the middle of the span of z.
+        num_pixels_x, num_pixels_y: nx, ny.
+        x_coords, y_coords: (nx,) and (ny,) arrays, pixel centres in the detector's frame; numbers of faces.
+    """
+
+    FIELDS = ("name", "width", "height", "num_pixels_x", "num_pixels_y", "num_rays_hit", "grid", "centre")
+
+    def _lay_out(
+        self,
+        name: str,
+        size: tuple[Number, Number],
+        pixels: tuple[int, int],
+        num_rays_hit: int,
+        grid: str,
+        centre: Number,
+        pixel_areas: torch.Tensor | None,
+    ) -> None:
+        self.name, self.num_rays_hit = name, int(num_rays_hit)
+        self.width, self.height = (to_float(value) for value in size)
+        self.num_pixels_x, self.num_pixels_y = (int(count) for count in pixels)
+        if grid not in _LABELS:
+            raise ValueError(f"grid got {grid!r}; it takes one of {list(_LABELS)}")
+        self.grid, self.centre = grid, to_float(centre)
+        count = self.num_pixels_x * self.num_pixels_y
+        if pixel_areas is not None and tuple(pixel_areas.shape) != (count,):
+            raise ValueError(f"pixel_areas got shape {tuple(pixel_areas.shape)}; it takes ({count},), or None")
+        self._areas = pixel_areas
+        if grid == FACES:
+            self.x_coords, self.y_coords = np.arange(float(count)), np.zeros(1)
+        else:
+            self.x_coords = centres(self.width, self.num_pixels_x)
+            self.y_coords = centres(self.height, self.num_pixels_y)
+            if self.centre:
+                self.y_coords = self.y_coords + self.centre
+
+    @property
+    def pixel_area(self) -> float:
+        """Area of a pixel, mm². ValueError where pixels differ in size."""
+        if self._areas is not None:
+            raise ValueError("pixels of this map differ in size; see pixel_areas")
+        return self.width / self.num_pixels_x * (self.height / self.num_pixels_y)
+
+    @property
+    def pixel_areas(self) -> torch.Tensor:
+        """(ny * nx,) float64 tensor, mm²: how much of the surface each pixel reads, attached to a detector's shape.
+
+        ``data / pixel_areas`` is the irradiance with its graph, where the areas are not 0.
+        """
+        if self._areas is not None:
+            return self._areas
+        return torch.full((self.num_pixels_x * self.num_pixels_y,), self.pixel_area, dtype=torch.float64)
+
+    def _per_area(self, flux: np.ndarray) -> np.ndarray:
+        """Flux (..., ny, nx) over the areas of the pixels; 0 on pixels beyond a rim."""
+        if self._areas is None:
+            return flux / self.pixel_area
+        areas = as_numpy(self._areas).reshape(self.num_pixels_y, self.num_pixels_x)
+        return np.divide(flux, areas, out=np.zeros(flux.shape), where=areas > 0.0)
+
+    def _draw(self, ax: Any, values: np.ndarray, quantity: str, options: dict[str, Any]) -> Any:
+        """An image of values (ny, nx), or a line over the faces of a mesh."""
+        ax = axes(ax)
+        if self.grid == FACES:
+            ax.plot(self.x_coords, values[0], **options)
+            ax.set_ylabel(quantity)
+        else:
+            w, h = 0.5 * self.width, 0.5 * self.height
+            extent = (-w, w, self.centre - h, self.centre + h)
+            aspect = "equal" if self.grid == PLANE else "auto"
+            image = ax.imshow(values, **{"origin": "lower", "extent": extent, "aspect": aspect, **options})
+            ax.figure.colorbar(image, ax=ax, label=quantity)
+            ax.set_ylabel(_LABELS[self.grid][1])
+        ax.set_xlabel(_LABELS[self.grid][0])
+        if self.name:
+            ax.set_title(self.name)
+        return ax
+
+    def _fields(self) -> dict[str, Any]:
+        """What a file holds of the layout."""
+        fields = {name: getattr(self, name) for name in self.FIELDS}
+        return fields if self._areas is None else {**fields, "pixel_areas": as_numpy(self._areas)}
+
+    @classmethod
+    def _read_fields(cls, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """Arguments of the constructor that `_fields` wrote."""
+        fields = {name: arrays[name].item() if name in arrays else _LATER[name] for name in cls.FIELDS}
+        return {**fields, "pixel_areas": torch.from_numpy(arrays["pixel_areas"]) if "pixel_areas" in arrays else None}
