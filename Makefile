@@ -2,13 +2,18 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test test-optiland lint format bench clean
 
 demo: $(STAMP)
 	$(VENV)/bin/python examples/optimize_doublet.py
 
 test: $(STAMP)
 	$(VENV)/bin/python -m pytest
+
+# What needs Optiland, which brings a gigabyte of VTK and Numba: not among what `make test` installs.
+test-optiland: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet -e ".[optiland]" -c constraints.txt
+	$(VENV)/bin/python -m pytest tests/adapters
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
