@@ -17,6 +17,7 @@ from kernels.trace import layout as at
 from .coordinates import lower_frames
 from .lowering.contacts import Sides
 from .lowering.emitters import lower_sources
+from .lowering.hidden import warn_of_hidden_detectors
 from .lowering.ir import SceneIR, SceneTensors
 from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, medium_classes, share_tables
 from .lowering.readers import lower_readers
@@ -63,6 +64,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         names=tuple(item.name or type(item).__name__ for item in items),
     )
     geometry = lower_rows(items, turn[: len(items)], place[: len(items)], sides)
+    warn_of_hidden_detectors(items, len(surfaces), geometry, turn, place)
     table = table[geometry.owner]
     table[:, at.FRONT], table[:, at.BACK] = geometry.front, geometry.back
     for row, code, block, _ in geometry.sags:
