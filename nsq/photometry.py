@@ -117,24 +117,29 @@ class PhotometricMap:
     quantity: str
     weighting: str
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """Draw the map on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``pcolormesh``."""
-        if ax is None:
-            import matplotlib.pyplot as plt
+    def plot(self, ax: Any = None, profiles: bool | None = None, **kwargs: Any) -> Any:
+        """Draw the map on ``ax``, or on a new figure, and return its axes. ``kwargs`` go to ``imshow``.
 
-            ax = plt.subplots()[1]
-        unit, across, up = _AXES[self.quantity]
-        image = ax.pcolormesh(self.x_coords, self.y_coords, self.data, **{"shading": "nearest", **kwargs})
-        ax.figure.colorbar(image, ax=ax, label=unit if self.weighting == "photopic" else f"{unit} (scotopic)")
-        ax.set_xlabel(across)
-        ax.set_ylabel(up)
-        if self.quantity == "illuminance":
-            ax.set_aspect("equal")
-        ax.set_title(f"{self.total:.4g} lm")
-        return ax
+        ``profiles`` adds cuts through the middle; None adds them to a new figure only.
+        """
+        from .plotting.results import draw_map
+
+        unit, *labels = _AXES[self.quantity]
+        unit = unit if self.weighting == "photopic" else f"{unit} (scotopic)"
+        extent = (*_ends(self.x_coords), *_ends(self.y_coords))
+        if self.quantity != "illuminance":  # directions, not places: no scale to keep, and no middle to cut through
+            profiles, kwargs = bool(profiles), {"aspect": "auto", **kwargs}
+        title = f"{self.total:.4g} lm"
+        return draw_map(ax, self.data, extent, unit, title, labels=tuple(labels), profiles=profiles, **kwargs)
 
 
-_AXES = {"illuminance": ("lx", "x (mm)", "y (mm)"), "luminous_intensity": ("cd", "phi (deg)", "theta (deg)")}
+_AXES = {"illuminance": ("lx", "x (mm)", "y (mm)"), "luminous_intensity": ("cd", "phi (°)", "theta (°)")}
+
+
+def _ends(centres: np.ndarray) -> tuple[float, float]:
+    """The outer edges of cells with these centres."""
+    half = 0.5 * (centres[1] - centres[0]) if len(centres) > 1 else 0.5
+    return float(centres[0] - half), float(centres[-1] + half)
 
 
 @dataclass(frozen=True)

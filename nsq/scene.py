@@ -172,6 +172,11 @@ class NSQScene:
 
         return read_json(path)
 
+    def _repr_html_(self) -> str:
+        from .plotting.notebook import scene_html
+
+        return scene_html(self)
+
     def __repr__(self) -> str:
         return (
             f"NSQScene(sources={self.source_names}, components={self.component_names}, detectors={self.detector_names})"

@@ -224,8 +224,6 @@ def _draw_legend(figure: Any, shown: Iterable[str], rays: list[Any]) -> None:
 
 def _draw_labels(ax: Any, curves: Any, emitters: list[Emitter], plane: Plane, *, make_room: bool) -> None:
     """Write each part's name above its highest point in the picture, higher where another name is in the way."""
-    from matplotlib.patheffects import withStroke
-
     tops = _label_places(ax, curves, emitters, plane)
     if not tops:
         return
@@ -234,7 +232,7 @@ def _draw_labels(ax: Any, curves: Any, emitters: list[Emitter], plane: Plane, *,
         "fontsize": _LABEL_SIZE,
         "zorder": 5.0,
         "annotation_clip": False,
-        "path_effects": [withStroke(linewidth=2.0, foreground="white")],
+        "bbox": {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.4},
         "arrowprops": {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0.0, "shrinkB": 1.0},
     }
     endless = {piece.label for piece, _ in curves if piece.endless}

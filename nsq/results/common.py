@@ -1,4 +1,4 @@
-"""What all results share: files, arrays and axes."""
+"""What all results share: files and arrays."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ def centres(extent: float, count: int) -> np.ndarray:
     return (np.arange(count) + 0.5) * (extent / count) - 0.5 * extent
 
 
-def axes(ax: Any) -> Any:
-    """``ax``, or the axes of a new figure."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt  # not needed by anything but a plot, and slow to import
+class DetectorResult:
+    """What the results of all detectors share: how a notebook shows them.
 
-    return plt.subplots()[1]
+    ``PROJECTION`` is that of the axes `plot` takes.
+    """
 
+    PROJECTION: str | None = None
 
-def label(ax: Any, title: str) -> None:
-    """Label axes of x and y in mm."""
-    ax.set_xlabel("x (mm)")
-    ax.set_ylabel("y (mm)")
-    if title:
-        ax.set_title(title)
+    def facts(self) -> list[tuple[str, str]]:
+        """Labels and values, beyond flux and rays, for a table."""
+        return []
+
+    def _repr_html_(self) -> str:
+        from ..plotting.notebook import detector_html
+
+        return detector_html(self)

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from ..numbers import to_float
-from .common import as_numpy, axes, load_npz, save_npz
+from .common import DetectorResult, as_numpy, load_npz, save_npz
 
 _FIELDS = ("name", "num_bins_theta", "num_bins_phi", "theta_max_deg", "num_rays_hit")
 
 
-class FarFieldPattern:
+class FarFieldPattern(DetectorResult):
     """Flux by direction, on a polar grid in the frame of a far-field detector.
 
     Theta is the angle to the detector's axis, 0 to ``theta_max_deg``, the same for light along +z and along -z; phi is
@@ -41,6 +41,8 @@ class FarFieldPattern:
         total_flux_float: the total as a Python float.
         name, num_bins_theta, num_bins_phi, theta_max_deg, num_rays_hit: as given.
     """
+
+    PROJECTION = "polar"
 
     def __init__(
         self,
@@ -105,42 +107,28 @@ class FarFieldPattern:
         turns = (float(phi) + 180.0) % 360.0 / 360.0
         return min(int(turns * self.num_bins_phi), self.num_bins_phi - 1)
 
+    def facts(self) -> list[tuple[str, str]]:
+        return [
+            ("bins", f"{self.num_bins_theta} x {self.num_bins_phi}, to {self.theta_max_deg:g}°"),
+            ("on the axis", f"{self.intensity[0].mean():.4g} W/sr"),
+        ]
+
     def plot(self, ax: Any = None, kind: str = "polar", **kwargs: Any) -> Any:
         """Draw the pattern on ``ax``, or on a new figure, and return the axes.
 
         Args:
             kind: "polar" draws the whole pattern, azimuth around and theta outwards (``ax`` must be polar axes;
                 ``kwargs`` go to ``pcolormesh``); "cartesian" draws intensity against theta in the planes of azimuth 0
-                and 90 degrees (``kwargs`` go to ``plot``).
+                and 90 degrees, and "diagram" the same as curves about a pole, on polar axes (``kwargs`` go to
+                ``plot``); both average over a strip of 8 degrees across the cut. A few noisy bins about the axis may
+                lie beyond the end of the colour bar, which then says so.
         """
-        if kind == "polar":
-            return self._plot_polar(ax, kwargs)
-        if kind == "cartesian":
-            return self._plot_cuts(axes(ax), kwargs)
-        raise ValueError(f"kind got {kind!r}; it takes one of ['polar', 'cartesian']")
+        from ..plotting.results import FAR_FIELDS
 
-    def _plot_polar(self, ax: Any, kwargs: dict[str, Any]) -> Any:
-        if ax is None:
-            import matplotlib.pyplot as plt  # not needed by anything but a plot, and slow to import
-
-            ax = plt.subplots(subplot_kw={"projection": "polar"})[1]
-        if ax.name != "polar":
-            raise ValueError(f"ax got axes of projection {ax.name!r}; kind='polar' takes polar axes")
-        mesh = ax.pcolormesh(np.radians(self.phi_edges), self.theta_edges, self.intensity, **kwargs)
-        ax.grid(False)
-        ax.figure.colorbar(mesh, ax=ax, label="W/sr")
-        if self.name:
-            ax.set_title(self.name)
-        return ax
-
-    def _plot_cuts(self, ax: Any, kwargs: dict[str, Any]) -> Any:
-        for phi in (0.0, 90.0):
-            ax.plot(*self.cut(phi), **{"label": f"azimuth {phi:g}°", **kwargs})
-        ax.set_xlabel("theta (°)")
-        ax.set_ylabel("intensity (W/sr)")
-        ax.legend()
-        if self.name:
-            ax.set_title(self.name)
+        if kind not in FAR_FIELDS:
+            raise ValueError(f"kind got {kind!r}; it takes one of {list(FAR_FIELDS)}")
+        ax = FAR_FIELDS[kind](ax, self, kwargs)
+        ax.set_title(f"{self.name}   {self.total_flux_float:.4g} W".strip())
         return ax
 
     def save(self, path: str | os.PathLike[str]) -> Path:

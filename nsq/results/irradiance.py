@@ -67,9 +67,13 @@ class IrradianceMap(PixelMap):
         """The irradiance (ny, nx) in W/mm², a float64 array of its own."""
         return self.irradiance
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """Draw the map on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``imshow``."""
-        return self._draw(ax, self.irradiance, "W/mm²", kwargs)
+    def plot(self, ax: Any = None, profiles: bool | None = None, **kwargs: Any) -> Any:
+        """Draw the map in W/mm² on ``ax``, or on a new figure, and return its axes. ``kwargs`` go to ``imshow``.
+
+        ``profiles`` adds cuts through the middle below and beside it; None adds them to a new figure only.
+        ``to_photometric(result).plot()`` draws the same in lux.
+        """
+        return self._draw(ax, self.irradiance, profiles, kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the map to an .npz file, all of it or nothing, and return the file's path. The graph is not saved."""

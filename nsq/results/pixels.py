@@ -9,7 +9,7 @@ import torch
 
 from ..numbers import Number, to_float
 from ..pixels import CYLINDER, FACES, PLANE
-from .common import as_numpy, axes, centres
+from .common import DetectorResult, as_numpy, centres
 
 # what the axes of a map are called
 _LABELS = {PLANE: ("x (mm)", "y (mm)"), CYLINDER: ("azimuth (degrees)", "z (mm)"), FACES: ("face", "")}
@@ -17,7 +17,7 @@ _LABELS = {PLANE: ("x (mm)", "y (mm)"), CYLINDER: ("azimuth (degrees)", "z (mm)"
 _LATER = {"grid": PLANE, "centre": 0.0}
 
 
-class PixelMap:
+class PixelMap(DetectorResult):
     """The layout of a map's pixels.
 
     Attributes:
@@ -83,23 +83,28 @@ class PixelMap:
         areas = as_numpy(self._areas).reshape(self.num_pixels_y, self.num_pixels_x)
         return np.divide(flux, areas, out=np.zeros(flux.shape), where=areas > 0.0)
 
-    def _draw(self, ax: Any, values: np.ndarray, quantity: str, options: dict[str, Any]) -> Any:
-        """An image of values (ny, nx), or a line over the faces of a mesh."""
-        ax = axes(ax)
+    def facts(self) -> list[tuple[str, str]]:
         if self.grid == FACES:
-            ax.plot(self.x_coords, values[0], **options)
-            ax.set_ylabel(quantity)
-        else:
-            w, h = 0.5 * self.width, 0.5 * self.height
-            extent = (-w, w, self.centre - h, self.centre + h)
-            aspect = "equal" if self.grid == PLANE else "auto"
-            image = ax.imshow(values, **{"origin": "lower", "extent": extent, "aspect": aspect, **options})
-            ax.figure.colorbar(image, ax=ax, label=quantity)
-            ax.set_ylabel(_LABELS[self.grid][1])
-        ax.set_xlabel(_LABELS[self.grid][0])
-        if self.name:
-            ax.set_title(self.name)
-        return ax
+            return [("faces", f"{self.num_pixels_x}")]
+        across, up = ("mm", "mm") if self.grid == PLANE else ("°", "mm")
+        return [
+            ("size", f"{self.width:g} {across} x {self.height:g} {up}"),
+            ("pixels", f"{self.num_pixels_x} x {self.num_pixels_y}"),
+        ]
+
+    def _draw(self, ax: Any, values: np.ndarray, profiles: bool | None, options: dict[str, Any]) -> Any:
+        """An image of values (ny, nx) in W/mm², or steps over the faces of a mesh."""
+        from ..plotting.results import draw_map, draw_steps
+
+        title = f"{self.name}   {to_float(self.total_flux):.4g} W".strip()
+        if self.grid == FACES:
+            return draw_steps(ax, values[0], ("face", "W/mm²"), title, options)
+        w, h = 0.5 * self.width, 0.5 * self.height
+        extent = (-w, w, self.centre - h, self.centre + h)
+        if self.grid != PLANE:
+            options = {"aspect": "auto", **options}
+        options = {"labels": _LABELS[self.grid], "profiles": profiles, "hits": self.num_rays_hit, **options}
+        return draw_map(ax, values, extent, "W/mm²", title, **options)
 
     def _fields(self) -> dict[str, Any]:
         """What a file holds of the layout."""

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from ..numbers import to_float
-from .common import as_numpy, axes, label, load_npz, save_npz
+from .common import DetectorResult, as_numpy, load_npz, save_npz
 
 _RAY_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "path_length", "wavelength", "ray_id")
 
 
-class RayDatabase:
+class RayDatabase(DetectorResult):
     """The rays that reached a ray database detector, in world coordinates.
 
     Args:
@@ -73,16 +73,24 @@ class RayDatabase:
         """Every column as a detached array, by name."""
         return {column: as_numpy(getattr(self, column)) for column in _RAY_COLUMNS}
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """Spot diagram: y against x in world coordinates, coloured by wavelength. ``kwargs`` go to ``scatter``."""
-        ax = axes(ax)
-        rays = self.to_numpy()
-        options = {"s": 2.0, "linewidths": 0.0, "cmap": "turbo", **kwargs}
-        spots = ax.scatter(rays["x"], rays["y"], c=rays["wavelength"], **options)
-        ax.figure.colorbar(spots, ax=ax, label="wavelength (µm)")
-        ax.set_aspect("equal", adjustable="datalim")
-        label(ax, self.name)
-        return ax
+    def facts(self) -> list[tuple[str, str]]:
+        return [("kept", f"{self.num_rays:,}")]
+
+    def plot(self, ax: Any = None, plane: str = "xy", **kwargs: Any) -> Any:
+        """Spot diagram: where rays land, by wavelength, on ``ax`` or on a new figure; returns the axes.
+
+        Args:
+            plane: the two world coordinates to draw against each other, "xy", "xz", "zy" and so on.
+            kwargs: go to ``scatter``.
+
+        A spot under 0.1 mm is drawn in µm about its centroid. Of many rays every n-th is drawn; the RMS radius is that
+        of all, weighted by flux.
+        """
+        from ..plotting.results import draw_spots
+
+        if not isinstance(plane, str) or len(plane) != 2 or len(set(plane.lower()) & set("xyz")) != 2:
+            raise ValueError(f"plane got {plane!r}; it takes two different ones of x, y and z, such as 'xy'")
+        return draw_spots(ax, self.to_numpy(), plane.lower(), self.name, kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the rays to an .npz file, all of them or nothing, and return its path. The graph is not saved."""

@@ -164,6 +164,17 @@ class SimulationResult:
         """The ledger, the detectors, the surfaces and all warnings as text; the same as ``diagnostics.report()``."""
         return self.diagnostics.report()
 
+    def plot(self) -> Any:
+        """Draw the results of all detectors on a new figure and return it."""
+        from ..plotting.results import draw_all
+
+        return draw_all(self.detectors)
+
+    def _repr_html_(self) -> str:
+        from ..plotting.notebook import simulation_html
+
+        return simulation_html(self)
+
     def __repr__(self) -> str:
         count = len(self.diagnostics.warnings())
         warned = f", {count} diagnostic warning{'s' if count > 1 else ''}" if count else ""

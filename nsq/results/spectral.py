@@ -11,7 +11,7 @@ import torch
 
 from ..numbers import Number, to_float
 from ..pixels import PLANE
-from .common import as_numpy, axes, load_npz, save_npz
+from .common import as_numpy, load_npz, save_npz
 from .pixels import PixelMap
 
 
@@ -103,25 +103,28 @@ class SpectralResult(PixelMap):
         """The irradiance (ny, nx, nb) in W/mm², a float64 array of its own."""
         return self.irradiance
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+    def facts(self) -> list[tuple[str, str]]:
+        bins = f"{self.num_bins}, {self.wavelength_bins[0]:g} to {self.wavelength_bins[-1]:g} µm"
+        return [*super().facts(), ("bins", bins)]
+
+    def plot(self, ax: Any = None, profiles: bool | None = None, **kwargs: Any) -> Any:
         """Draw the map, summed over wavelength, and return its axes. ``kwargs`` go to ``imshow``.
 
-        On ``ax`` the map stands alone; on a new figure the spectrum stands beside it.
+        On ``ax`` the map stands alone; on a new figure the spectrum stands beside it. ``profiles`` True adds cuts
+        through the middle.
         """
         if ax is None:
             import matplotlib.pyplot as plt  # not needed by anything but a plot, and slow to import
 
-            _, (ax, beside) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
+            _, (ax, beside) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="tight" if profiles else "constrained")
             self.plot_spectrum(beside)
-        return self._draw(ax, self.irradiance.sum(axis=2), "W/mm²", kwargs)
+        return self._draw(ax, self.irradiance.sum(axis=2), profiles, kwargs)
 
     def plot_spectrum(self, ax: Any = None, **kwargs: Any) -> Any:
         """Draw the flux in each bin on ``ax``, or on a new figure, and return the axes. ``kwargs`` go to ``stairs``."""
-        ax = axes(ax)
-        ax.stairs(as_numpy(self.spectrum), self.wavelength_bins, **kwargs)
-        ax.set_xlabel("wavelength (µm)")
-        ax.set_ylabel("flux in a bin (W)")
-        return ax
+        from ..plotting.results import draw_spectrum
+
+        return draw_spectrum(ax, self.wavelength_bins, as_numpy(self.spectrum), kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to an .npz file, all of it or nothing, and return its path. The graph is not saved."""

@@ -127,13 +127,20 @@ def test_plots():
     (mesh,) = ax.collections
     assert np.asarray(mesh.get_array()) == pytest.approx(made.intensity)
     assert mesh.colorbar.ax.get_ylabel() == "W/sr"
-    assert ax.get_title() == "F"
+    assert ax.get_title().startswith("F ")
     ax = made.plot(kind="cartesian")
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)) == ("theta (°)", "intensity (W/sr)", 2)
-    assert ax.lines[0].get_xydata() == pytest.approx(np.stack(made.cut(0.0), axis=1))
+    # azimuth 0 is the border of two of the four bins: half of the strip lies in each
+    theta, intensity = ax.lines[0].get_data()
+    assert theta == pytest.approx(made.cut(0.0)[0])
+    near, far = made.intensity[:, [1, 2]].mean(axis=1), made.intensity[:, [0, 3]].mean(axis=1)
+    assert intensity == pytest.approx([*far[::-1], *near])
+    ax = made.plot(kind="diagram")
+    assert ax.name == "polar"
+    assert ax.lines[0].get_ydata() == pytest.approx(intensity)
     _, own = plt.subplots()
     assert made.plot(own, "cartesian", lw=3.0) is own
-    with pytest.raises(ValueError, match="kind='polar' takes polar axes"):
+    with pytest.raises(ValueError, match="takes polar axes"):
         made.plot(own)
     with pytest.raises(ValueError, match=r"^kind got 'round'"):
         made.plot(kind="round")
@@ -153,3 +160,22 @@ def test_a_pattern_survives_a_file(tmp_path):
         assert np.array_equal(file["theta"], made.theta)
     with pytest.raises(ValueError, match="holds FarFieldPattern"):
         nsq.RayDatabase.load(path)
+
+
+def test_cuts_are_as_bright_as_the_pattern():
+    flux = torch.tensor(np.cos(np.radians(np.arange(0.5, 90.0)))[:, None] * np.ones(360))
+    solid = make(torch.zeros(90 * 360), num_bins_theta=90, num_bins_phi=360).solid_angle
+    made = make((flux * torch.tensor(solid)[:, None]).reshape(-1), num_bins_theta=90, num_bins_phi=360)
+    for line in made.plot(kind="cartesian").lines:
+        theta, intensity = line.get_data()
+        assert intensity == pytest.approx(np.cos(np.radians(theta)), rel=1e-12)
+
+
+def test_a_few_bright_bins_at_the_axis_do_not_darken_the_pattern():
+    data = torch.full((90 * 360,), 1e-3, dtype=torch.float64)
+    solid = torch.tensor(make(data, num_bins_theta=90, num_bins_phi=360).solid_angle).repeat_interleave(360)
+    data = 0.2 * solid
+    data[7] = 100.0 * solid[7]
+    mesh = make(data, num_bins_theta=90, num_bins_phi=360).plot().collections[0]
+    assert mesh.get_clim() == pytest.approx((0.0, 0.2))
+    assert mesh.colorbar.extend == "max"

@@ -61,14 +61,56 @@ def test_a_map_of_the_wrong_size_is_refused():
 
 def test_a_map_is_drawn_in_mm():
     ax = make_map().plot()
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("x (mm)", "y (mm)", "D")
     (image,) = ax.images
     assert image.get_extent() == [-3.0, 3.0, -2.0, 2.0]
-    assert image.origin == "lower"
+    assert (image.origin, image.get_cmap().name, image.get_clim()[0]) == ("lower", "viridis", 0.0)
     assert image.colorbar.ax.get_ylabel() == "W/mm²"
-    _, own = plt.subplots()
-    assert make_map().plot(ax=own, cmap="gray") is own
-    assert own.images[0].get_cmap().name == "gray"
+    assert (ax.get_ylabel(), ax.get_title()) == ("y (mm)", "D   15 W")
+    figure, own = plt.subplots()
+    assert make_map().plot(ax=own, cmap="gray", vmax=2.0) is own
+    assert (own.images[0].get_cmap().name, own.images[0].get_clim()) == ("gray", (0.0, 2.0))
+    assert own.get_xlabel() == "x (mm)"
+    assert len(figure.axes) == 2  # the map and its colour bar
+
+
+def test_a_map_of_its_own_has_cuts_through_the_middle():
+    data = torch.arange(5 * 7, dtype=torch.float64)
+    made = make_map(data, num_pixels_x=7, num_pixels_y=5)
+    below, beside = (a for a in made.plot().figure.axes if a.patches and a.get_label() != "<colorbar>")
+    assert (below.get_xlabel(), below.get_ylabel()) == ("x (mm)", "W/mm²")
+    values, edges, _ = below.patches[0].get_data()
+    assert values == pytest.approx(made.irradiance[2])
+    assert edges == pytest.approx(np.linspace(-3.0, 3.0, 8))
+    assert beside.patches[0].get_data()[0] == pytest.approx(made.irradiance[:, 3])
+    # of many rows, the mean of the middle ones: 2 of 128
+    many = torch.arange(128, dtype=torch.float64).repeat_interleave(2)
+    made = make_map(many, num_pixels_x=2, num_pixels_y=128)
+    below = next(a for a in made.plot().figure.axes if a.get_ylabel() == "W/mm²" and a.patches)
+    assert below.patches[0].get_data()[0] == pytest.approx(made.irradiance[63:65].mean(axis=0))
+
+
+def test_a_noisy_pixel_does_not_darken_a_map():
+    rng = np.random.default_rng(3)
+    counts = torch.tensor(rng.poisson(2.0, 256 * 256), dtype=torch.float64)
+    made = make_map(counts, num_pixels_x=256, num_pixels_y=256, num_rays_hit=int(counts.sum()))
+    image = make_map(counts, num_pixels_x=256, num_pixels_y=256, num_rays_hit=int(counts.sum())).plot().images[0]
+    mean, peak = made.irradiance.mean(), made.irradiance.max()
+    assert peak > 4.0 * mean
+    assert mean < image.get_clim()[1] < 1.6 * mean
+    assert image.colorbar.extend == "max"
+    # a spot that many rays share is no noise, however small
+    counts[1000] = 1e5
+    image = make_map(counts, num_pixels_x=256, num_pixels_y=256, num_rays_hit=int(counts.sum())).plot().images[0]
+    assert image.get_clim()[1] == pytest.approx(1e5 / made.pixel_area)
+    assert image.colorbar.extend == "neither"
+
+
+@pytest.mark.parametrize("pixels", [1, 64, 2048])
+def test_maps_of_any_size_and_without_light_are_drawn(pixels):
+    for data in (torch.zeros(pixels * pixels, dtype=torch.float64), torch.ones(pixels * pixels, dtype=torch.float64)):
+        ax = make_map(data, num_pixels_x=pixels, num_pixels_y=pixels).plot()
+        ax.figure.canvas.draw()
+        assert ax.images[0].get_clim()[1] > 0.0
 
 
 def test_a_ray_table_is_drawn_as_spots_by_wavelength():
@@ -79,7 +121,39 @@ def test_a_ray_table_is_drawn_as_spots_by_wavelength():
     assert np.asarray(spots.get_array()) == pytest.approx(rays.wavelength.numpy())
     assert spots.colorbar.ax.get_ylabel() == "wavelength (µm)"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x (mm)", "y (mm)")
+    assert rays.plot(plane="zy").get_xlabel() == "z (mm)"
     make_rays(0).plot()
+    with pytest.raises(ValueError, match=r"^plane got 'xx'"):
+        rays.plot(plane="xx")
+
+
+def test_a_small_spot_is_drawn_in_micrometres_about_its_centroid():
+    x = torch.tensor([3.000, 3.001, 3.002, 3.003], dtype=torch.float64)
+    flux = torch.tensor([1.0, 1.0, 1.0, 3.0], dtype=torch.float64)
+    ax = make_rays(4, x=x, y=torch.zeros(4, dtype=torch.float64), flux=flux).plot()
+    assert np.asarray(ax.collections[0].get_offsets())[:, 0] == pytest.approx([-2.0, -1.0, 0.0, 1.0])
+    assert ax.get_xlabel() == "x - 3.002 mm (µm)"
+    assert "RMS radius 1.15 µm" in ax.get_title()  # sqrt((4 + 1 + 0 + 3) / 6)
+
+
+def test_many_rays_are_thinned():
+    ax = make_rays(50_001).plot()
+    assert len(ax.collections[0].get_offsets()) == 16_667
+
+
+def test_a_notebook_shows_numbers_and_a_thumbnail():
+    for shown in (make_map(), make_rays()):
+        text = shown._repr_html_()
+        assert "<table>" in text
+        assert f"{shown.num_rays_hit}" in text
+        assert "data:image/png;base64,iVBOR" in text
+    assert (
+        "&lt;b&gt;"
+        in nsq.RayDatabase(
+            name="<b>", **{column: make_rays().__dict__[column] for column in make_rays().to_numpy()}
+        )._repr_html_()
+    )
+    assert plt.get_fignums() == []
 
 
 def test_a_ray_table_adds_up():

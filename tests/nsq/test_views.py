@@ -234,3 +234,14 @@ def test_three_dimensions(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_notebook_shows_scenes_and_whole_results():
+    scene = singlet()
+    assert all(word in scene._repr_html_() for word in ("<table>", "image/png", "NSQScene", ">L<"))
+    assert "image/png" not in nsq.NSQScene()._repr_html_()
+    result = scene.trace(500, seed=1)
+    text = result._repr_html_()
+    assert all(word in text for word in ("500 rays", "escaped", "image/png", f"{result.total_flux_detected:.5g} W"))
+    assert plt.get_fignums() == []
+    assert [a.get_title().split()[0] for a in result.plot().axes if a.get_title()] == ["D"]
