@@ -81,14 +81,14 @@ class _Row:
     body: int = 0
 
 
-def scene_parts(scene: Any, points: np.ndarray | None = None) -> Parts:
-    """The parts of a scene, and the box around them and around ``points`` (n, 3)."""
+def scene_parts(scene: Any) -> Parts:
+    """The parts of a scene, and the box around them."""
     rows = [*_surface_rows(scene), *_detector_rows(scene), *_emitter_rows(scene)]
     frames = [row.cs for row in rows] + [source.cs for source in scene.sources]
     turns, places = (t.detach().cpu().numpy() for t in lower_frames(frames))
     segments = _segments(sum(row.kind not in ("detector", "tap", "source") for row in rows))
     drawn: list[tuple[_Row, Triangles | None]] = []
-    corners = [places[len(rows) :]] if points is None else [places[len(rows) :], points]
+    corners = [places[len(rows) :]]
     for row, turn, place in zip(rows, turns, places, strict=False):
         if is_endless(row.geometry, _ENDLESS):
             drawn.append((row, None))

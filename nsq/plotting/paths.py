@@ -11,9 +11,11 @@ import torch
 
 from ..lowering.emitters import ray_budget
 from ..numbers import to_float
+from .sections import Plane
 
-_CANDIDATES = 25  # rays recorded for each that is drawn, so that those near the plane of a section can be chosen
+_CANDIDATES = 40  # rays recorded for each that is drawn, so that those near the plane of a section can be chosen
 _MOST_CANDIDATES = 4096
+_NEAR = 4  # rays near the plane for each that is drawn, to choose evenly spread ones from
 _ORDER = {"birth": 0, "hit": 1, "death": 2}
 
 
@@ -48,10 +50,7 @@ def ray_lines(scene: Any, result: Any, num_rays: int) -> list[RayLine]:
         total = max(min(_CANDIDATES * num_rays, _MOST_CANDIDATES), len(scene.sources))
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a handful of rays is too few for a map, which is not what it is for
-            try:
-                paths = scene.trace(total, record_paths=True).ray_paths
-            except NotImplementedError:
-                return []
+            paths = scene.trace(total, record_paths=True).ray_paths
     return _lines(paths["events"], _first_ids(scene, total))
 
 
@@ -76,11 +75,31 @@ def _lines(events: np.ndarray, first_ids: np.ndarray) -> list[RayLine]:
     return lines
 
 
-def nearest_to_plane(lines: list[RayLine], normal: int, offset: float, size: float, count: int) -> list[RayLine]:
-    """The ``count`` rays that start nearest to a plane and run most nearly along it, an equal share of each source."""
-    away = {id(ray): abs(ray.points[0, normal] - offset) / size + abs(ray.direction[normal]) for ray in lines}
+def typical(lines: list[RayLine], plane: Plane, size: float, count: int) -> list[RayLine]:
+    """About ``count`` rays to draw in a section, an equal share of each source.
+
+    Of each source's rays, those that start nearest to the plane and run most nearly along it; of these, some that
+    start at places and in directions as far apart as they can be.
+    """
     groups: dict[int, list[RayLine]] = {}
-    for ray in sorted(lines, key=lambda ray: away[id(ray)]):
+    for ray in lines:
         groups.setdefault(ray.source, []).append(ray)
     share = -(-count // max(1, len(groups)))
-    return [ray for source in sorted(groups) for ray in groups[source][:share]]
+    return [ray for source in sorted(groups) for ray in _spread(groups[source], plane, size, share)]
+
+
+def _spread(lines: list[RayLine], plane: Plane, size: float, count: int) -> list[RayLine]:
+    starts = plane.project(np.array([ray.points[0] for ray in lines]))
+    ways = np.array([ray.direction for ray in lines])
+    away = np.abs(starts[:, 2]) / size + np.abs(ways[:, plane.normal])
+    near = np.argsort(away, kind="stable")[: _NEAR * count]
+    angle = np.arctan2(ways[near, plane.up], ways[near, plane.across])
+    seen = np.stack([*starts[near, :2].T, angle], axis=1)
+    seen = (seen - seen.mean(axis=0)) / np.maximum(np.ptp(seen, axis=0), (1e-9 * size, 1e-9 * size, 1e-9))
+    # farthest point sampling: each ray chosen is the farthest from those before it
+    chosen = [0]
+    distance = np.linalg.norm(seen - seen[0], axis=1)
+    while len(chosen) < min(count, len(near)):
+        chosen.append(int(np.argmax(distance)))
+        distance = np.minimum(distance, np.linalg.norm(seen - seen[chosen[-1]], axis=1))
+    return [lines[near[k]] for k in chosen]

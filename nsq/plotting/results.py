@@ -271,7 +271,7 @@ def draw_spots(ax: Any, rays: dict[str, np.ndarray], axes: str, title: str, opti
     ax.set_aspect("equal", adjustable="datalim")
     ax.set(xlabel=names[0], ylabel=names[1])
     ax.grid(alpha=0.3, linewidth=0.5)
-    rms = np.sqrt(squares)
+    rms = np.sqrt(max(squares, 0.0))
     size = f"RMS radius {1e3 * rms:.3g} µm" if rms < _LEAST_MM else f"RMS radius {rms:.3g} mm"
     ax.set_title(f"{title}   {size}".strip() if count else title)
     return ax

@@ -10,13 +10,13 @@ import numpy as np
 from ..numbers import check_choice, check_count, check_number
 from . import style
 from .parts import Emitter, Parts, Piece, scene_parts
-from .paths import RayLine, nearest_to_plane, ray_lines
+from .paths import RayLine, ray_lines, typical
 from .sections import PLANES, Plane, cut, outlines
 
 COLOR_BY = ("source", "wavelength", "bounce")
 _MOST_CURVES_TO_FILL = 600
 _MARGIN = 0.04  # of the picture's larger side
-_WAY_OUT = 0.12  # of the scene's size: how far a ray that leaves the scene is drawn
+_WAY_OUT = 2.0  # of the scene's size, so that a ray that leaves the scene leaves the picture
 _ARROW = 0.05  # of the scene's size
 _WIDTH = 9.0  # inches
 _HEIGHTS = (2.6, 8.0)
@@ -50,7 +50,7 @@ class NSQViewer2D:
         """Draw the section in which a plane cuts the scene, at the same scale along both axes.
 
         Lines are true sections of the surfaces; solids that close are filled. Rays are projected onto the plane; those
-        drawn start as near to it as there are.
+        drawn start near it, as there are, and spread over their source.
 
         Args:
             result: a result of this scene with ``ray_paths``. Without one, a small trace of its own provides rays.
@@ -73,9 +73,7 @@ class NSQViewer2D:
         num_rays = check_count(num_rays, "num_rays", minimum=0)
         lines = ray_lines(self.scene, result, num_rays) if num_rays else []
         parts = scene_parts(self.scene)
-        lines = nearest_to_plane(lines, plane.normal, plane.offset, parts.size, num_rays)
-        if lines:
-            parts = scene_parts(self.scene, np.concatenate([ray.points for ray in lines]))
+        lines = typical(lines, plane, parts.size, num_rays)
         limits = _limits(parts, plane, xlim, ylim)
         own = ax is None
         if own:
@@ -206,7 +204,7 @@ def _draw_rays(
 
 
 def _course(ray: RayLine, plane: Plane, size: float) -> np.ndarray:
-    """The points of a ray in the picture; one that leaves the scene goes on for a while."""
+    """The points of a ray in the picture; one that leaves the scene goes on."""
     points = ray.points
     if ray.way_out is not None:
         points = np.concatenate([points, points[-1:] + _WAY_OUT * size * ray.way_out])

@@ -52,7 +52,7 @@ class NSQViewer3D:
             ) from error
         num_rays = check_count(num_rays, "num_rays", minimum=0)
         lines = ray_lines(self.scene, result, num_rays)[:num_rays] if num_rays else []
-        parts = scene_parts(self.scene, np.concatenate([ray.points for ray in lines]) if lines else None)
+        parts = scene_parts(self.scene)
         plotter = pyvista.Plotter(window_size=list(figsize), off_screen=off_screen)
         ink = "white" if dark_mode else "black"
         plotter.set_background("#202020" if dark_mode else "white")

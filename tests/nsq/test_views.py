@@ -245,3 +245,45 @@ def test_a_notebook_shows_scenes_and_whole_results():
     assert all(word in text for word in ("500 rays", "escaped", "image/png", f"{result.total_flux_detected:.5g} W"))
     assert plt.get_fignums() == []
     assert [a.get_title().split()[0] for a in result.plot().axes if a.get_title()] == ["D"]
+
+
+def ray_courses(ax):
+    return [s for c in ax.collections if c.get_zorder() == 2.0 for s in c.get_segments()]
+
+
+def test_rays_run_from_the_source_through_the_lens_to_the_detector():
+    scene = gauss_point_doublet()
+    _, ax = scene.view(num_rays=40)
+    courses = ray_courses(ax)
+    assert len(courses) == 40
+    starts = np.array([c[0] for c in courses])
+    assert np.allclose(np.sort(np.unique(np.round(starts[:, 0], 9))), [-120.0, -20.0])
+    assert sum(starts[:, 0] == -120.0) == 20  # an equal share of each source
+    beam = starts[starts[:, 0] == -20.0]
+    assert np.ptp(beam[:, 1]) > 8.0  # spread over the beam
+    through = [c for c in courses if len(c) == 5]
+    assert len(through) > 25
+    for course in through:  # front, cemented, back, and the film, which is tilted
+        assert (course[1:4, 0] >= 0.0).all()
+        assert (course[1:4, 0] <= 6.5).all()
+        assert course[4, 0] == pytest.approx(100.0 + 0.05 * course[4, 1], abs=0.01)
+
+
+def test_rays_of_a_result_are_drawn_as_they_were_recorded():
+    scene = singlet()
+    result = scene.trace(3000, seed=4, record_paths=True)
+    _, ax = scene.view(result, num_rays=10, color_by="wavelength")
+    events = result.ray_paths["events"]
+    births = events[events["event_type"] == "birth"]
+    height = {round(float(y), 9): abs(float(x)) for x, y in zip(births["x"], births["y"], strict=True)}
+    drawn = [height[round(float(c[0, 1]), 9)] for c in ray_courses(ax)]
+    assert len(drawn) == 10
+    assert max(drawn) < 0.1  # those that start near the plane, of a beam 10 mm wide
+
+
+@pytest.mark.parametrize("color_by", ["source", "wavelength", "bounce"])
+def test_colours_of_rays_are_explained(color_by):
+    figure, _ = gauss_point_doublet().view(color_by=color_by, num_rays=12)
+    text = " ".join(t.get_text() for t in figure.legends[0].get_texts())
+    expected = {"source": "rays of P rays of G", "wavelength": "0.4861 µm 0.5876 µm 0.6563 µm", "bounce": "after 1"}
+    assert expected[color_by] in text
