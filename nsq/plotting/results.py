@@ -105,7 +105,7 @@ def _draw_profiles(ax: Any, below: Any, beside: Any, data: np.ndarray, extent: A
         along_y, np.linspace(low, high, len(along_y) + 1), color=color, baseline=None, orientation="horizontal"
     )
     ax.tick_params(labelbottom=False)
-    ax.set_xlabel("")
+    ax.xaxis.label.set_visible(False)  # it stands below the cut
     below.set(xlabel=labels[0], ylabel=unit, ylim=(0.0, top))
     beside.set(xlim=(0.0, top))
     beside.tick_params(labelleft=False)
