@@ -112,7 +112,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 # modules that are public as they are: nsq.spectra.black_body and so on
-_SUBMODULES = ("adapters", "formats", "spectra", "warp")
+_SUBMODULES = ("adapters", "distributed", "formats", "spectra", "warp")
 __all__ = sorted({*_MODULE_OF, *_SUBMODULES})
 
 

@@ -12,6 +12,7 @@ from kernels.trace import layout as at
 
 from . import engine
 from .detectors import FarFieldDetector, IrradianceDetector, PixelDetector, RayDatabaseDetector, SpectralDetector
+from .longrun import CTRL_C
 from .lowering.ir import SceneIR
 from .numbers import to_float
 from .paths.events import record
@@ -41,7 +42,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace, record_paths: bo
     replay = Replay.of(scene, trace)
     result = SimulationResult(
         detectors=detectors,
-        num_rays_total=trace.options.num_rays,
+        num_rays_total=outcome.num_rays,
         num_rays_absorbed=counts[at.ABSORBED_COUNT],
         num_rays_escaped=counts[at.ESCAPE_COUNT],
         num_rays_flux_killed=counts[at.ROULETTE_COUNT],
@@ -59,16 +60,33 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace, record_paths: bo
         trace_time_sec=time.perf_counter() - started,
         split_budget_saturated=bool(counts[at.REFUSED_COUNT]),
         surfaces=_surface_books(scene, ir, outcome),
-        ray_paths=None if record_paths is False else record(replay, replay.sample(_number_of_rays(record_paths))),
+        ray_paths=None
+        if record_paths is False
+        else record(replay, replay.sample(_number_of_rays(record_paths, outcome))),
         replay=replay,
         medium_stack_underflows=counts[at.UNDERFLOW_COUNT],
+        **_long_run(ir, outcome),
     )
     _warn_of_media(result)
     return result
 
 
-def _number_of_rays(record_paths: bool | int) -> int | None:
-    return None if record_paths is True else int(record_paths)
+def _number_of_rays(record_paths: bool | int, outcome: engine.Outcome) -> int | None:
+    """How many rays to record; None is all. Of a run that stopped early, as many as it traced are all."""
+    if record_paths is not True:
+        return int(record_paths)
+    return None if outcome.outlook is None or outcome.outlook.whole else outcome.num_rays
+
+
+def _long_run(ir: SceneIR, outcome: engine.Outcome) -> dict[str, Any]:
+    """What a long run says about itself; warns of one that Ctrl-C ended."""
+    outlook = outcome.outlook
+    if outlook is None:
+        return {}
+    if outlook.stopped_by == CTRL_C:
+        warnings.warn(f"the trace was interrupted after {outcome.num_rays} rays; its result is partial", stacklevel=6)
+    errors = dict(zip(ir.detector_names, outlook.flux_errors.tolist(), strict=True))
+    return {"partial": not outlook.whole, "stopped_by": outlook.stopped_by, "relative_errors": errors}
 
 
 def _surface_books(scene: NSQScene, ir: SceneIR, outcome: engine.Outcome) -> dict[str, SurfaceBooks]:

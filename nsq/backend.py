@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import engine
+from ._files import PathLike
 from .assemble import assemble
+from .longrun import Limits, check_limits
 from .lower import lower
 from .numbers import check_choice, check_count, check_flag, check_number
+from .ranks import Alone, Ranks
 
 if TYPE_CHECKING:
     from .results import SimulationResult
@@ -31,7 +36,9 @@ class TorchBackend:
         with
             the number of rays; "autograd" keeps every state from the forward pass. Both give the same gradient.
         precision: "float64" or "float32", of the trace; results and gradients are float64 tensors either way.
-        device: where to trace, such as "cpu" or "cuda:0"; None is where the scene's tensors are, else the CPU.
+        device: where to trace, such as "cpu" or "cuda:0"; None is where the scene's tensors are, else the CPU. A list
+            of devices shares the rays of a trace out among them; on CPUs, and on GPUs of one kind, the result has the
+            bits of a trace on one of them.
 
     Raises TypeError and ValueError naming the argument.
     """
@@ -41,12 +48,13 @@ class TorchBackend:
         seed: int | None = None,
         gradient_mode: str = "prb",
         precision: str = "float64",
-        device: str | torch.device | None = None,
+        device: str | torch.device | Sequence[str | torch.device] | None = None,
     ) -> None:
         self.seed = check_seed(seed)
         self.gradient_mode = check_choice(gradient_mode, "gradient_mode", GRADIENT_MODES)
         self.precision = check_choice(precision, "precision", PRECISIONS)
-        self.device = check_device(device)
+        self.devices = check_devices(device)
+        self.device = self.devices if len(self.devices) > 1 else check_device(device)
 
     def trace(
         self,
@@ -60,8 +68,14 @@ class TorchBackend:
         *,
         precision: str | None = None,
         progress: bool = False,
+        max_seconds: float | None = None,
+        target_error: float | Mapping[str, float] | None = None,
+        target_map_error: float | Mapping[str, float] | None = None,
+        checkpoint: PathLike | None = None,
+        checkpoint_every: float = 60.0,
     ) -> SimulationResult:
         """Trace a scene. Arguments, result and errors are those of `NSQTracer.trace`."""
+        started = time.perf_counter()
         num_rays = check_count(num_rays, "num_rays")
         max_depth = check_count(max_depth, "max_depth")
         if max_depth >= _DEEPEST:
@@ -75,10 +89,22 @@ class TorchBackend:
         if not isinstance(record_paths, bool):
             record_paths = check_count(record_paths, "record_paths", minimum=0) or False
         scene.validate()
-        ir = lower(scene, num_rays, self.device or _device_of(scene))
+        stops = {"max_seconds": max_seconds, "target_error": target_error, "target_map_error": target_map_error}
+        limits = check_limits(scene, started, checkpoint=checkpoint, checkpoint_every=checkpoint_every, **stops)
+        devices = self.devices or (_device_of(scene),)
+        ir = lower(scene, num_rays, devices[0])
+        gradients = torch.is_grad_enabled() and ir.tensors.require_grad
+        if gradients and limits is not None:
+            name, value = next((n, v) for n, v in {**stops, "checkpoint": checkpoint}.items() if v is not None)
+            raise ValueError(
+                f"{name} got {value!r}; a trace with gradients takes None, because its backward pass traces every ray"
+                " again. Trace under torch.no_grad() to use it"
+            )
+        if limits is None and progress and not gradients:
+            limits = Limits(started)
         policy = scene.sampling_policy
         split_depth = policy.split_depth
-        if split_depth and torch.is_grad_enabled() and ir.tensors.require_grad:
+        if split_depth and gradients:
             warnings.warn(
                 f"split_depth got {split_depth}; rays do not split in a trace with gradients, where it counts as 0",
                 stacklevel=4,
@@ -98,10 +124,16 @@ class TorchBackend:
             split_depth=split_depth,
             split_budget=float(policy.split_budget),
             sobol=policy.sampler is not None,
-            device=ir.tensors.numbers.device,
+            devices=devices,
             progress=progress,
+            limits=limits,
+            ranks=self._ranks(),
         )
         return assemble(scene, ir, engine.Trace(ir, options), record_paths)
+
+    def _ranks(self) -> Ranks:
+        """The processes that share in a trace."""
+        return Alone()
 
     def intersect_scene(self, rays: Any, components: list[Any]) -> tuple[Any, Any, Any, Any]:
         """Nearest surface of each ray; see `nsq.intersect.intersect_scene`."""
@@ -138,6 +170,19 @@ def check_device(device: Any) -> str | None:
     if known.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device got {device!r}, but no CUDA device is there; it takes 'cpu' here")
     return str(known)
+
+
+def check_devices(device: Any) -> tuple[str, ...]:
+    """The names of the devices of a list, or of one device; none for None."""
+    if not isinstance(device, list | tuple):
+        checked = check_device(device)
+        return () if checked is None else (checked,)
+    if not device:
+        raise ValueError("device got an empty list; it takes the name of a device, or of several, or None")
+    checked = tuple(check_device(d) for d in device)
+    if None in checked:
+        raise TypeError(f"device got {device!r}; a list takes the names of devices")
+    return checked
 
 
 def _device_of(scene: NSQScene) -> str:

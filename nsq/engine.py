@@ -26,7 +26,11 @@ from kernels.trace.warmup import load_modules
 from kernels.trace.watch import Watch
 from kernels.trace.wavefront import ForwardLane, Sums
 
+from .checkpoint import digest, package_version
+from .longrun import Limits, LongRun, Outlook, Workplace
 from .lowering.ir import SceneIR
+from .progress import Progress, stopping
+from .ranks import Alone, Ranks, share
 
 # Columns of a state lie this many cells further apart than a batch has rays: columns a power of two apart would share
 # cache sets.
@@ -37,7 +41,7 @@ _GPU_BATCH = 1 << 18
 
 @dataclass(frozen=True)
 class Options:
-    """How a trace runs. ``faint`` is the flux below which roulette begins, W."""
+    """How a trace runs. ``faint`` is the flux below which roulette begins, W; ``limits`` make it a long run."""
 
     seed: int
     num_rays: int
@@ -50,8 +54,10 @@ class Options:
     split_depth: int = 0
     split_budget: float = 4.0
     sobol: bool = False
-    device: Any = "cpu"
+    devices: tuple[Any, ...] = ("cpu",)
     progress: bool = False
+    limits: Limits | None = None
+    ranks: Ranks = field(default_factory=Alone)
 
 
 @dataclass
@@ -61,8 +67,11 @@ class Outcome:
     ``hits``, ``incident`` and ``loss`` are by surface and detector, counted together; ``shared_hits`` are those booked
     for a surface that lies on this one; so are the rays that arrived in
     another medium than the one on their side, as columns count, W, sum of keys and of their squares (see the layout).
+    ``num_rays`` were traced; ``outlook`` is that of a long run.
     """
 
+    num_rays: int
+    outlook: Outlook | None
     ledger: np.ndarray
     counts: np.ndarray
     hits: np.ndarray
@@ -102,18 +111,52 @@ class Trace:
 
     def forward(self, tensors: tuple[torch.Tensor, ...], *, keep: bool = False) -> Outcome:
         """Trace every ray. ``keep`` holds all states for the backward pass, instead of tracing them again there."""
-        tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
-        batches, capacity, threads = self._batches(tables.device)
-        with _Progress(self.options.progress, self.options.num_rays) as progress:
+        ranks = self.options.ranks
+        if ranks.size > 1:
+            ranks.agree(digest(self._account()), "the scene and the options of the trace")
+        places = self._places(tensors)
+        for tables in places:
+            load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
+        if self.options.limits is not None:
+            sums, outlook = self._long_run(places)
+            return self._outcome(sums, outlook)
+        desks, size, capacity = self._desks(places)
+        batches = self._batches(size)
+        with Progress(self.options.progress and ranks.rank == 0, sum(b - a for a, b in batches)) as progress:
             work = self._keep if keep else self._sum
-            shares = [batches[k::threads] for k in range(threads)]
-            tasks = [functools.partial(work, tables, capacity, share, progress) for share in shares]
+            tasks = [
+                functools.partial(work, tables, capacity, batches[k :: len(desks)], progress)
+                for k, tables in enumerate(desks)
+            ]
             results = lanes.run([progress.guard(task) for task in tasks])
-        self.kept = [record for _, records in results for record in records]
-        return self._outcome(functools.reduce(operator.add, [sums for sums, _ in results]))
+        self.kept = [records for _, records in results] if keep else []
+        return self._outcome(ranks.add(functools.reduce(operator.add, [sums for sums, _ in results])))
 
-    def _sum(self, tables: Tables, capacity: int, batches: list, progress: _Progress) -> tuple[Sums, list]:
+    def _long_run(self, places: list[Tables]) -> tuple[Sums, Outlook]:
+        desks, size, capacity = self._desks(places)
+        kind = SplitLane if self.run.split_depth else ForwardLane
+        surfaces, owner = len(self.ir.surface_names), self.ir.geometry.owner
+        rows = np.flatnonzero(owner >= surfaces)
+        place = Workplace(
+            run=self.run, fluxes=self._ray_fluxes,
+            lanes=[functools.partial(kind, tables, self.run, capacity) for tables in desks],
+            batch=size,
+            reader_rows=np.stack([rows, owner[rows] - surfaces], axis=1),
+            map_sizes=self.ir.map_sizes, account=self._account(),
+        )  # fmt: skip
+        return LongRun(place, self.options.limits, self.options.ranks)(self.options.progress)
+
+    def _account(self) -> dict[str, Any]:
+        """What tells this trace from another one, in a checkpoint."""
+        options = self.options
+        kinds = sorted({torch.device(device).type for device in options.devices})
+        named = ("num_rays", "seed", "max_depth", "precision", "split_depth", "sobol")
+        return {
+            "nsq": package_version(), "scene": digest(self.ir, self.run),
+            **{name: getattr(options, name) for name in named}, "devices": " and ".join(kinds),
+        }  # fmt: skip
+
+    def _sum(self, tables: Tables, capacity: int, batches: list, progress: Progress) -> tuple[Sums, list]:
         kind = SplitLane if self.run.split_depth else ForwardLane
         lane = kind(tables, self.run, capacity)
         for start, stop in batches:
@@ -122,7 +165,7 @@ class Trace:
             progress.done(stop - start)
         return lane.sums(), []
 
-    def _keep(self, tables: Tables, capacity: int, batches: list, progress: _Progress) -> tuple[Sums, list]:
+    def _keep(self, tables: Tables, capacity: int, batches: list, progress: Progress) -> tuple[Sums, list]:
         sums, records = [], []
         for start, stop in batches:
             progress.check()
@@ -130,20 +173,21 @@ class Trace:
             records.append(lane.trace(start, stop))
             sums.append(lane.sums())
             progress.done(stop - start)
+        if not batches:  # another process took them all
+            sums.append(ReplayLane(tables, self.run, capacity).sums())
         return functools.reduce(operator.add, sums), records
 
-    def _outcome(self, sums: Sums) -> Outcome:
+    def _outcome(self, sums: Sums, outlook: Outlook | None = None) -> Outcome:
         if sums.ledger[at.BAD_COUNT]:
             raise FloatingPointError(
                 f"{int(sums.ledger[at.BAD_COUNT])} rays carried a flux that is not finite or far beyond the sources'"
                 " flux; nothing of this trace can be trusted"
             )
         # Rounding a ray's flux to whole quanta is the same for all rays of a source, so it would add up: it is taken
-        # out by scaling the quanta actually emitted to the sources' flux.
-        emitted = sum(
-            (s.stop - s.start) * int(np.rint(flux * self.run.scale))
-            for s, flux in zip(self.run.sources, self._ray_fluxes, strict=True)
-        )
+        # out by scaling the quanta actually emitted to the sources' flux. That makes an estimate of the whole from a
+        # part of the rays, too.
+        born = [s.stop - s.start for s in self.run.sources] if outlook is None else outlook.born.tolist()
+        emitted = sum(n * int(np.rint(flux * self.run.scale)) for n, flux in zip(born, self._ray_fluxes, strict=True))
         watt = self.ir.flux_in / emitted if emitted else 1.0
         books = np.zeros((len(self.ir.surface_names) + len(self.ir.detector_names), at.NUM_ROW_BOOKS), dtype=np.int64)
         by_row = sums.row_books.reshape(-1, at.NUM_ROW_BOOKS)
@@ -157,7 +201,10 @@ class Trace:
         detector, ids, bounces, line, states = columns
         keys = record_key(ids, bounces)
         order = np.argsort(keys, kind="stable")
+        if outlook is not None and not outlook.whole:
+            states[at.FLUX] *= self.ir.flux_in / float(np.dot(born, self._ray_fluxes))
         return Outcome(
+            num_rays=sum(born), outlook=outlook,
             ledger=sums.ledger[: at.ESCAPE_COUNT] * watt, counts=sums.ledger[at.ESCAPE_COUNT :],
             hits=books[:, at.ROW_HITS], incident=books[:, at.ROW_INCIDENT] * watt,
             loss=books[:, at.ROW_LOSS] * watt, shared_hits=shared,
@@ -173,22 +220,21 @@ class Trace:
 
         Returns what ``sink`` made, in order of the ids.
         """
-        tables = self._tables(tensors)
-        load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
-        _, capacity, threads = self._batches(tables.device)
-        room = self.run.split_budget if self.run.split_depth else 1
-        size = min((capacity - _PADDING) // room, _LARGEST_BATCH)
+        places = self._places(tensors)
+        for tables in places:
+            load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
+        desks, size, capacity = self._desks(places)
         # a lane counts ids from the first of a batch on in 32 bits
         far = np.flatnonzero(np.diff(ids >> 30)) + 1
         batches = [part[k : k + size] for part in np.split(ids, far) for k in range(0, len(part), size)]
-        threads = min(threads, len(batches))
+        desks = desks[: len(batches)]
         seen: list[Any] = [None] * len(batches)
         stop = threading.Event()
 
-        def look(first: int) -> None:
+        def look(tables: Tables, first: int) -> None:
             lane = (SplitLane if self.run.split_depth else ForwardLane)(tables, self.run, capacity)
             lane.fills_maps = False
-            for place in range(first, len(batches), threads):
+            for place in range(first, len(batches), len(desks)):
                 if stop.is_set():
                     break
                 seen[place] = sink()
@@ -196,7 +242,7 @@ class Trace:
                 lane.trace_chosen(int(batches[place][0]), batches[place])
                 lane.records.clear()
 
-        lanes.run([_stopping(functools.partial(look, k), stop) for k in range(threads)])
+        lanes.run([stopping(functools.partial(look, tables, k), stop) for k, tables in enumerate(desks)])
         return seen
 
     # ---- backward ----------------------------------------------------------------------------------------------------
@@ -205,36 +251,48 @@ class Trace:
         self, tensors: tuple[torch.Tensor, ...], wanted: tuple[bool, ...], loss: tuple[Any, ...], keys: np.ndarray
     ) -> list[np.ndarray]:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
-        tables = self._tables(tensors)
+        places = self._places(tensors)
         kinds = {source.kind for source in self.run.sources}
-        load_modules(tables.precision, tables.device, kinds, **_needs(tables, self.run))
-        batches, capacity, threads = self._batches(tables.device)
-        upstream = Loss.build(tables, loss[0], loss[1], keys, np.asarray(loss[2]))
+        for tables in places:
+            load_modules(tables.precision, tables.device, kinds, **_needs(tables, self.run))
+        desks, size, capacity = self._desks(places)
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}
-        work = self.kept or batches
         stop = threading.Event()
 
-        def differentiate(mine: list) -> Any:
-            adjoint = Adjoint(tables, self.run, capacity, upstream, **options)
-            lane = None if self.kept else ReplayLane(tables, self.run, capacity, fills_maps=False)
+        # processes differentiate the mean of their losses
+        loss = tuple(self.options.ranks.add_array(np.asarray(part)) / self.options.ranks.size for part in loss)
+        upstream = {id(tables): Loss.build(tables, loss[0], loss[1], keys, loss[2]) for tables in places}
+
+        def differentiate(tables: Tables, kept: bool, mine: list) -> Any:
+            adjoint = Adjoint(tables, self.run, capacity, upstream[id(tables)], **options)
+            lane = None if kept else ReplayLane(tables, self.run, capacity, fills_maps=False)
             for item in mine:
                 if stop.is_set():
                     break
                 adjoint.add(item if lane is None else lane.trace(*item))
             return adjoint.gradients()
 
-        tasks = [functools.partial(differentiate, work[k::threads]) for k in range(threads)]
-        total = functools.reduce(operator.add, lanes.run([_stopping(task, stop) for task in tasks]))
+        batches = self._batches(size)
+        work = self.kept or [batches[k :: len(desks)] for k in range(len(desks))]
+        tasks = [
+            functools.partial(differentiate, tables, bool(self.kept), mine)
+            for tables, mine in zip(desks, work, strict=True)
+        ]
+        total = functools.reduce(operator.add, lanes.run([stopping(task, stop) for task in tasks]))
         names = self.ir.tensors.__dataclass_fields__
         return [
-            getattr(total, name)[: tensor.numel()].reshape(tensor.shape)
+            self.options.ranks.add_array(getattr(total, name)[: tensor.numel()].reshape(tensor.shape))
             for name, tensor in zip(names, tensors, strict=True)
         ]
 
     # ---- shared ------------------------------------------------------------------------------------------------------
 
-    def _tables(self, tensors: tuple[torch.Tensor, ...]) -> Tables:
-        """The scene on the device. The arrays are copies: what the user does to a tensor later has no effect."""
+    def _places(self, tensors: tuple[torch.Tensor, ...]) -> list[Tables]:
+        """The scene on each of the devices."""
+        return [self._tables(tensors, device) for device in self.options.devices]
+
+    def _tables(self, tensors: tuple[torch.Tensor, ...], device: Any) -> Tables:
+        """The scene on a device. The arrays are copies: what the user does to a tensor later has no effect."""
         ir = self.ir
         names = ir.tensors.__dataclass_fields__
         floats = {name: t.detach().cpu().numpy() for name, t in zip(names, tensors, strict=True)}
@@ -263,7 +321,7 @@ class Trace:
         }
         return Tables.build(
             self.options.precision,
-            _warp_device(self.options.device),
+            _warp_device(device),
             floats,
             integers,
             boxes=(geometry.tree_lower, geometry.tree_upper),
@@ -278,15 +336,22 @@ class Trace:
             aimed=bool((ir.rows[:, at.AIMS] >= 0).any()),
         )
 
-    def _batches(self, device: Any) -> tuple[list[tuple[int, int]], int, int]:
-        """Batches as ranges of ids, the cells of a lane, and how many lanes there are work for."""
+    def _desks(self, places: list[Tables]) -> tuple[list[Tables], int, int]:
+        """The tables that each lane works with, the rays it takes at a time, and the cells that it needs."""
+        on_cpu = [tables for tables in places if tables.device.is_cpu]
+        threads = -(-lanes.get_num_threads() // len(on_cpu)) if on_cpu else 1
+        desks = [tables for k in range(threads) for tables in places if tables.device.is_cpu or k == 0]
         rays = self.options.num_rays
-        threads = lanes.get_num_threads() if device.is_cpu else 1
-        size = min(max(self.options.batch_size, _LEAST_BATCH), _LARGEST_BATCH) if device.is_cpu else _GPU_BATCH
+        size = min(max(self.options.batch_size, _LEAST_BATCH), _LARGEST_BATCH) if on_cpu else _GPU_BATCH
         room = self.run.split_budget if self.run.split_depth else 1
-        size = max(1, min(size, -(-rays // threads)))
+        size = max(1, min(size, -(-rays // (len(desks) * self.options.ranks.size))))
+        return desks[: -(-rays // size)], size, size * room + _PADDING
+
+    def _batches(self, size: int) -> list[tuple[int, int]]:
+        """This process's batches of the rays, as ranges of ids."""
+        rays = self.options.num_rays
         batches = [(start, min(start + size, rays)) for start in range(0, rays, size)]
-        return batches, size * room + _PADDING, min(threads, len(batches))
+        return share(batches, self.options.ranks)
 
 
 def _grown(domain: np.ndarray, surfaces: np.ndarray, by: float) -> np.ndarray:
@@ -329,51 +394,6 @@ def _quanta_per_watt(flux: float, max_depth: int) -> float:
 
 def _warp_device(device: Any) -> Any:
     return wp.get_device(str(device))
-
-
-def _stopping(task: Callable[[], Any], stop: threading.Event) -> Callable[[], Any]:
-    """A task that tells the others to stop when it fails or is interrupted."""
-
-    def guarded() -> Any:
-        try:
-            return task()
-        except BaseException:
-            stop.set()
-            raise
-
-    return guarded
-
-
-class _Progress:
-    """A bar over rays when asked for, and the flag by which lanes stop each other."""
-
-    def __init__(self, shown: bool, num_rays: int) -> None:
-        self._shown, self._num_rays = shown, num_rays
-        self._stop, self._lock = threading.Event(), threading.Lock()
-        self._bar = None
-
-    def __enter__(self) -> _Progress:
-        if self._shown:
-            from tqdm.auto import tqdm  # a trace that shows nothing need not load it
-
-            self._bar = tqdm(total=self._num_rays, unit="ray", unit_scale=True, desc="trace")
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def check(self) -> None:
-        if self._stop.is_set():
-            raise InterruptedError("another lane of this trace failed or was interrupted")
-
-    def done(self, rays: int) -> None:
-        if self._bar is not None:
-            with self._lock:
-                self._bar.update(rays)
-
-    def guard(self, task: Callable[[], Any]) -> Callable[[], Any]:
-        return _stopping(task, self._stop)
 
 
 class TraceFunction(torch.autograd.Function):

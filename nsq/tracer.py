@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .backend import TorchBackend
@@ -39,6 +41,11 @@ class NSQTracer:
         *,
         precision: str | None = None,
         progress: bool = False,
+        max_seconds: float | None = None,
+        target_error: float | Mapping[str, float] | None = None,
+        target_map_error: float | Mapping[str, float] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> SimulationResult:
         """Trace ``num_rays`` rays.
 
@@ -56,6 +63,22 @@ class NSQTracer:
                 any batch size), False none. The rays are traced again for it, so the trace itself is none the slower.
             precision: "float64" or "float32"; None takes the backend's.
             progress: show a progress bar.
+            max_seconds: stop after so many seconds of this call, > 0, with the rays traced by then; ``math.inf`` makes
+                a long run of a trace and does not stop it.
+            target_error: stop when the relative standard error of a detector's total flux is no larger: a number for
+                all detectors, or numbers by name of the detector.
+            target_map_error: the same for a detector's pixels: the expected root of the sum of their squared errors,
+                over the root of the sum of their squares.
+            checkpoint: a file to write what is done to, every ``checkpoint_every`` seconds and at the end. A trace that
+                finds the file goes on from there.
+            checkpoint_every: seconds between two of them, >= 0.
+
+        The last five arguments and ``progress`` make a *long run*. In one, Ctrl-C ends the trace, with a warning, and
+        not the program; a second one raises. A run that stops before its last ray returns a result marked ``partial``,
+        an estimate from the rays traced so far, and ``relative_errors``. Errors are estimated from the spread between
+        chunks of rays, of which a run must have 16; `docs/longruns.md` has the details. A run resumed from a checkpoint
+        has the bits of one that was never interrupted. A trace with gradients takes none but ``progress``, which is a
+        bar alone there.
 
         Returns:
             A `SimulationResult`. Where autograd is on and a number of the scene requires a gradient, ``data`` and
@@ -63,7 +86,8 @@ class NSQTracer:
             are of first order; a second backward through a gradient raises.
 
         Raises TypeError and ValueError naming the argument or the part of the scene that is wrong, before anything is
-        launched, and FloatingPointError if a ray's flux ceases to be finite.
+        launched, FloatingPointError if a ray's flux ceases to be finite, ValueError for a ``checkpoint`` that is broken
+        or of another trace, and OSError for one that cannot be written; the file from before stays then.
         """
         return self.backend.trace(
             self.scene,
@@ -75,4 +99,9 @@ class NSQTracer:
             record_paths=record_paths,
             precision=precision,
             progress=progress,
+            max_seconds=max_seconds,
+            target_error=target_error,
+            target_map_error=target_map_error,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
         )

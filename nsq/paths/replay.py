@@ -14,6 +14,7 @@ from kernels.rng import mix
 
 from .. import engine
 from ..lowering.ir import SceneIR
+from ..ranks import Alone
 from ..rng import EventSlot
 from ..sampling import SamplingPolicy
 
@@ -47,7 +48,7 @@ class Replay:
         surfaces = tuple(name or f"component_{place}" for place, name in enumerate(trace.ir.surface_names))
         return cls(
             ir=dataclasses.replace(trace.ir, tensors=type(tensors)(**copies)),
-            options=dataclasses.replace(trace.options, gradient_mode="prb", progress=False),
+            options=dataclasses.replace(trace.options, gradient_mode="prb", progress=False, limits=None, ranks=Alone()),
             names=(*surfaces, *trace.ir.detector_names),
             source_names=tuple(scene.source_names),
         )

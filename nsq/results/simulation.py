@@ -69,6 +69,10 @@ class SimulationResult:
         replay: the scene as it was traced, for tracing rays again; None in a result that was read from a file.
         medium_stack_underflows: times that a ray was refracted into vacuum without having been refracted into any
             medium since it last was in vacuum, or since its source, which counts as one if it stands in a medium.
+        partial: whether the trace stopped before its last ray; fluxes are then estimates from the rays traced.
+        stopped_by: what stopped it, "Ctrl-C", "max_seconds" or "target_error"; "" for a whole one.
+        relative_errors: relative standard error of each detector's total flux, by name, from a long run; inf where
+            too little arrived to say. Empty for other traces.
     """
 
     detectors: dict[str, Any] = field(default_factory=dict)
@@ -92,6 +96,9 @@ class SimulationResult:
     medium_stack_underflows: int = 0
     total_flux_depth_killed: float = 0.0
     total_flux_roulette_killed: float = 0.0
+    partial: bool = False
+    stopped_by: str = ""
+    relative_errors: dict[str, float] = field(default_factory=dict)
     replay: Replay | None = field(default=None, compare=False)
 
     def paths(self, num_rays: int | None = None, policy: SamplingPolicy | None = None) -> PathTable:
