@@ -68,7 +68,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "importance": ("ImportanceTarget",),
     "lower": ("SceneIR",),
     "materials": ("VACUUM", "IdealMaterial", "Material", "NSQMaterial"),
-    "paths": ("GhostTable", "PathGroup", "PathStep", "PathTable"),
+    "paths": ("EscapedFlux", "GhostTable", "PathGroup", "PathStep", "PathTable"),
     "photometry": (
         "KM_PHOTOPIC",
         "KM_SCOTOPIC",

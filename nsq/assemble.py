@@ -39,7 +39,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace, record_paths: bo
         offset += size
     counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
     flux = outcome.ledger.tolist()
-    replay = Replay.of(scene, trace)
+    replay = Replay.of(scene, trace, detectors)
     result = SimulationResult(
         detectors=detectors,
         num_rays_total=outcome.num_rays,

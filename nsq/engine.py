@@ -245,6 +245,18 @@ class Trace:
         lanes.run([stopping(functools.partial(look, tables, k), stop) for k, tables in enumerate(desks)])
         return seen
 
+    def read(
+        self, tensors: tuple[torch.Tensor, ...], rows: np.ndarray, states: np.ndarray, lines: np.ndarray
+    ) -> np.ndarray:
+        """Maps (W) of rays that reached the detectors of ``rows`` (n,) with ``states`` (8, n) and ``lines`` (n,)."""
+        tables = self._tables(tensors)
+        load_modules(tables.precision, tables.device, **_needs(tables, self.run))
+        lane = ForwardLane(tables, self.run, _LARGEST_BATCH + _PADDING)
+        for k in range(0, len(rows), _LARGEST_BATCH):
+            some = slice(k, k + _LARGEST_BATCH)
+            lane.read(rows[some], states[:, some], lines[some])
+        return lane.sums().maps[: self.ir.map_size] / self.run.scale
+
     # ---- backward ----------------------------------------------------------------------------------------------------
 
     def backward(

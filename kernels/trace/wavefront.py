@@ -255,12 +255,16 @@ class Bounce:
         self._book.run(count, {"last_bounce": int(last)})
         counters = lane.counters.read()
         if counters[at.SPLAT_HITS] and lane.fills_maps:
-            self._deposit.run(count)
+            self.deposit(count)
         rouletted = bool(counters[at.FAINT])
         if rouletted:
             self._roulette.run(count, keyed(base, bounce + 1))
             counters = lane.counters.read()
         return (0 if last else int(counters[at.LIVE])), int(counters[at.RECORD_HITS]), rouletted
+
+    def deposit(self, count):
+        """Add the detector hits of the step to the maps."""
+        self._deposit.run(count)
 
 
 def keyed(base, bounce):
@@ -365,6 +369,18 @@ class ForwardLane(Lane):
                      "ints_out": self._states[k].ints, "columns": PLAIN_INTS, "n": wp.int64(capacity)}  # fmt: skip
             self._select.append(Command(select, device, names))
             self._gather.append(Command(gather, device, names))
+
+    def read(self, rows, states, lines):
+        """Let detectors read rays that were traced before: their rows (n,), states (8, n) and spectral lines (n,)."""
+        size, count = len(self._row_hit), len(rows)
+        before, after = self._states
+        floats, ints = np.zeros((at.NUM_FLOATS, size)), np.zeros((at.NUM_INTS, size))
+        aux, hit = np.zeros((at.NUM_AUX, size)), np.full(size, -1)
+        floats[:, :count], aux[at.FLUX_AT_HIT, :count], hit[:count] = states, states[at.FLUX], rows
+        ints[at.WAVELENGTH, :count], ints[at.STATE, :count] = lines, at.ALIVE
+        for array, values in ((after.floats, floats), (before.ints, ints), (self._aux, aux), (self._row_hit, hit)):
+            array.assign(values.ravel())
+        self._bounces[0].deposit(count)
 
     def _advance(self, start, count):
         k, watch = 0, self.watch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,28 @@ class PathStep(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.part}:{self.action}" if self.part else self.action
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Rays where a path ends, by id."""
+
+    ids: np.ndarray
+    lines: np.ndarray
+    rows: np.ndarray
+    states: np.ndarray
+
+    @classmethod
+    def of(cls, sinks: list[FollowSink]) -> _Found:
+        columns = [np.concatenate([getattr(s, f.name) for s in sinks], axis=-1) for f in fields(cls)]
+        order = np.argsort(columns[0], kind="stable")
+        return cls(*(column[..., order] for column in columns))
+
+    def scaled(self, factor: float) -> _Found:
+        """The same rays with another flux."""
+        states = self.states.copy()
+        states[at.FLUX] *= factor
+        return replace(self, states=states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +102,30 @@ class PathGroup:
         """The whole way as text: the source, then ``part:action`` for every step."""
         return " > ".join([self.source, *map(str, self.steps)])
 
-    def rays(self) -> RayDatabase:
-        """The group's rays where the path ends; their flux adds up to ``flux``."""
-        sinks = self._follow(self._replay, self.ids)
-        found = sum(float(sink.states[at.FLUX].sum()) for sink in sinks)
-        return self._database(sinks, self.flux / found if found else 1.0)
+    def rays(self, num_rays: int | None = None) -> RayDatabase:
+        """Rays of this group where its path ends, in world coordinates; their flux adds up to that of the group in W.
+
+        None takes the rays of the table. For a number, at least so many are found among fresh rays of the source:
+        rays with other random numbers than the trace's, whose ids count on from its own. They estimate the group's flux
+        independently of ``flux``; since the search stops when there are enough, high by a share of ``1 / num_rays``.
+
+        Raises ValueError for a number below 1, and RuntimeError if far more rays were searched than should be needed.
+        """
+        found = self._own() if num_rays is None else self._fresh(check_count(num_rays, "num_rays"))
+        columns = dict(zip(_STATE_COLUMNS, torch.tensor(found.states), strict=True))
+        wavelength = torch.tensor(self._replay.ir.wavelengths[found.lines])
+        return RayDatabase(name=self.end.part, wavelength=wavelength, ray_id=torch.tensor(found.ids), **columns)
+
+    def map(self, num_rays: int | None = None) -> Any:
+        """What the detector at the end of the path reads of this group alone: a result of the detector's own kind.
+
+        ``num_rays`` and what it raises are as for `rays`. Raises ValueError where the path does not end at a detector
+        with a map.
+        """
+        if self.end.part not in self._replay.blanks:
+            raise ValueError(f"the path ends with {str(self.end)!r}, and not at a detector that has a map; see rays()")
+        found = self._own() if num_rays is None else self._fresh(check_count(num_rays, "num_rays"))
+        return self._replay.map_of(self.end.part, found.rows, found.states, found.lines)
 
     def events(self) -> np.ndarray:
         """Everything that happens to the group's rays: a structured array like ``ray_paths["events"]``.
@@ -93,16 +134,12 @@ class PathGroup:
         """
         return record(self._replay, self.ids)["events"]
 
-    def trace(self, num_rays: int) -> RayDatabase:
-        """At least ``num_rays`` rays of this group where its path ends, found among fresh rays of its source.
+    def _own(self) -> _Found:
+        found = _Found.of(self._follow(self._replay, self.ids))
+        total = float(found.states[at.FLUX].sum())
+        return found.scaled(self.flux / total if total else 1.0)
 
-        Fresh rays have other random numbers than the trace, round after round of as many rays as it had; their ids
-        count on from the trace's. The flux of each is such that all add up to an estimate of the group's flux in W,
-        independent of ``flux``. Since the search stops when there are enough, it is high by about ``1 / num_rays``.
-
-        Raises ValueError for a count below 1, and RuntimeError if far more rays were searched than should be needed.
-        """
-        wanted = check_count(num_rays, "num_rays")
+    def _fresh(self, wanted: int) -> _Found:
         source = self._replay.ir.sources[self._key[0]]
         own = source.stop - source.start
         patience = _PATIENCE * own * (1 + wanted // self.num_rays)
@@ -121,21 +158,11 @@ class PathGroup:
                     break
             if searched > patience:
                 raise RuntimeError(f"{searched} fresh rays hold {found} of the group; it should take far fewer")
-        return self._database(sinks, own / searched)
+        return _Found.of(sinks).scaled(own / searched)
 
     def _follow(self, replay: Replay, ids: np.ndarray) -> list[FollowSink]:
         source, codes = self._key
         return replay.watch(ids, lambda: FollowSink(source, codes, replay))
-
-    def _database(self, sinks: list[FollowSink], scale: float) -> RayDatabase:
-        ids = np.concatenate([sink.ids for sink in sinks])
-        lines = np.concatenate([sink.lines for sink in sinks])
-        states = np.concatenate([sink.states for sink in sinks], axis=1)
-        order = np.argsort(ids, kind="stable")
-        states[at.FLUX] *= scale
-        columns = dict(zip(_STATE_COLUMNS, torch.tensor(states[:, order]), strict=True))
-        wavelength = torch.tensor(self._replay.ir.wavelengths[lines[order]])
-        return RayDatabase(name=self.end.part, wavelength=wavelength, ray_id=torch.tensor(ids[order]), **columns)
 
     def __str__(self) -> str:
         return f"{self.flux:.6g} W +- {self.standard_error:.2g} in {self.num_rays} rays: {self.signature}"

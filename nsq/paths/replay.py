@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from kernels import rng
 from kernels.rng import mix
+from kernels.trace import layout as at
 
 from .. import engine
 from ..lowering.ir import SceneIR
@@ -33,16 +36,18 @@ class Replay:
         ir: the lowered scene, without graph. options: of the trace.
         names: of the surfaces, then of the detectors; a nameless surface is called after its place.
         source_names: in order of registration.
+        blanks: results of the detectors by name, without what they read.
     """
 
     ir: SceneIR
     options: engine.Options
     names: tuple[str, ...]
     source_names: tuple[str, ...]
+    blanks: dict[str, Any]
 
     @classmethod
-    def of(cls, scene: NSQScene, trace: engine.Trace) -> Replay:
-        """Keep what a trace of ``scene`` needs to be repeated."""
+    def of(cls, scene: NSQScene, trace: engine.Trace, detectors: dict[str, Any]) -> Replay:
+        """Keep what a trace of ``scene`` with results ``detectors`` needs to be repeated."""
         tensors = trace.ir.tensors
         copies = {f.name: getattr(tensors, f.name).detach().clone() for f in dataclasses.fields(tensors)}
         surfaces = tuple(name or f"component_{place}" for place, name in enumerate(trace.ir.surface_names))
@@ -51,6 +56,7 @@ class Replay:
             options=dataclasses.replace(trace.options, gradient_mode="prb", progress=False, limits=None, ranks=Alone()),
             names=(*surfaces, *trace.ir.detector_names),
             source_names=tuple(scene.source_names),
+            blanks={name: _blank(result) for name, result in detectors.items() if hasattr(result, "data")},
         )
 
     @property
@@ -105,9 +111,28 @@ class Replay:
         """(sources,) rays that the trace gave each."""
         return np.array([source.stop - source.start for source in self.ir.sources])
 
+    def map_of(self, name: str, rows: np.ndarray, states: np.ndarray, lines: np.ndarray) -> Any:
+        """A result of the detector ``name`` that holds rays met in ``rows`` (n,): states (8, n), lines (n,)."""
+        trace = engine.Trace(self.ir, self.options)
+        maps = trace.read(self.ir.tensors.as_tuple(), rows, states, lines)
+        place = self.ir.detector_names.index(name)
+        first = int(self.ir.map_sizes[:place].sum())
+        result = copy.copy(self.blanks[name])
+        result.data = torch.tensor(maps[first : first + int(self.ir.map_sizes[place])])
+        result.total_flux = torch.tensor(float(states[at.FLUX].sum()), dtype=torch.float64)
+        result.num_rays_hit = len(rows)
+        return result
+
     def watch(self, ids: np.ndarray, sink: Callable[[], Any]) -> list[Any]:
         """Trace the rays of ascending ``ids`` under the eyes of sinks, and return these in the order of the ids."""
         if not len(ids):
             return []
         trace = engine.Trace(self.ir, self.options)
         return trace.watch(self.ir.tensors.as_tuple(), np.asarray(ids, dtype=np.int64), sink)
+
+
+def _blank(result: Any) -> Any:
+    """A copy of a detector's result that holds nothing of what was read, and so keeps no graph alive."""
+    blank = copy.copy(result)
+    blank.data = blank.total_flux = None
+    return blank

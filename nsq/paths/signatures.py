@@ -100,12 +100,13 @@ _LAST = (Action.ABSORB, Action.DETECT, Action.ESCAPE)
 
 
 class FollowSink:
-    """The rays of one batch that go one way: ids, lines and states (8, n) where that way ends."""
+    """The rays of one batch that go one way: ids, lines, and rows and states (8, n) where that way ends."""
 
     def __init__(self, source: int, codes: tuple[int, ...], replay: Replay) -> None:
         self._source, self._codes, self._replay = source, codes, replay
         self.ids = np.zeros(0, np.int64)
         self.lines = np.zeros(0, np.int64)
+        self.rows = np.zeros(0, np.int64)
         self.states = np.zeros((at.NUM_FLOATS, 0))
 
     def born(self, births: Births) -> None:
@@ -133,6 +134,7 @@ class FollowSink:
                 states[: at.L], states[at.FLUX] = meeting.place[:, of], flux[arrived]
                 self.ids = np.concatenate([self.ids, meeting.ids[of]])
                 self.lines = np.concatenate([self.lines, meeting.lines[of]])
+                self.rows = np.concatenate([self.rows, meeting.row[of]])
                 self.states = np.concatenate([self.states, states], axis=1)
             going.append(on[part.goes_on])
         self._on = np.concatenate(going)

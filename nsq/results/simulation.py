@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..diagnostics import Diagnostics, diagnose
 
 if TYPE_CHECKING:
-    from ..paths import GhostTable, PathTable, Replay
+    from ..paths import EscapedFlux, GhostTable, PathTable, Replay
     from ..sampling import SamplingPolicy
 
 
@@ -136,6 +136,16 @@ class SimulationResult:
         from ..paths.tables import ghosts_at
 
         return ghosts_at(self._replay(), detector, num_rays, policy, min_reflections)
+
+    def escaped(self, *, num_rays: int | None = None, num_theta: int = 36, num_phi: int = 72) -> EscapedFlux:
+        """Where the light went that left the scene: by direction, and by the part that it last met.
+
+        About ``num_rays`` rays are traced again (None: up to 200,000) and scaled to the whole; ``num_theta`` and
+        ``num_phi`` are bins over the whole sphere. Raises as `paths` does.
+        """
+        from ..paths.escape import escaped_from
+
+        return escaped_from(self._replay(), num_rays, num_theta, num_phi)
 
     def _replay(self) -> Replay:
         if self.replay is None:

@@ -326,13 +326,13 @@ def test_one_group_can_be_traced_on_its_own_and_further():
     assert np.array_equal(rays.x.numpy(), hits["x"])
     assert np.array_equal(rays.wavelength.numpy(), hits["wavelength"])
     assert rays.total_flux_float == pytest.approx(ghost.flux)
-    more = ghost.trace(200)
-    assert more.num_rays >= 200
+    more = ghost.rays(50)
+    assert more.num_rays >= 50
     assert len(np.unique(more.ray_id)) == more.num_rays
     assert int(more.ray_id.min()) >= 40_000
     sigma = math.hypot(ghost.standard_error, more.total_flux_float / math.sqrt(more.num_rays))
     assert abs(more.total_flux_float - ghost.flux) < 4.0 * sigma
-    again = ghost.trace(200)
+    again = ghost.rays(50)
     assert torch.equal(again.x, more.x)
     # their optical path is longer than that of the direct light
     direct = next(g for g in table.to("D") if g.source == ghost.source).rays()
@@ -380,3 +380,51 @@ def test_spectral_lines_and_sobol_births_are_replayed():
 def test_what_record_paths_takes(value, error):
     with pytest.raises(error, match="record_paths got"):
         singlet().trace(10, record_paths=value)
+
+
+def test_a_group_has_a_map_of_its_own():
+    """The maps of all groups add up to the detector's, and the ghosts' are the rays' own pixels."""
+    scene = gauss_point_doublet()
+    result = scene.trace(5000, seed=4)
+    groups = result.paths().to("D")
+    total = sum(group.map().irradiance for group in groups)
+    assert total == pytest.approx(result.detectors["D"].irradiance, rel=1e-9, abs=1e-15)
+    ghost = groups.filter(":reflect")[0]
+    alone = ghost.map()
+    assert type(alone) is type(result.detectors["D"])
+    assert alone.num_rays_hit == ghost.num_rays
+    assert alone.total_flux_float == pytest.approx(ghost.flux)
+    assert float(alone.data.sum()) == pytest.approx(ghost.flux)
+    fresh = ghost.map(20)
+    assert fresh.num_rays_hit >= 20
+    assert fresh.total_flux_float == pytest.approx(ghost.rays(20).total_flux_float)
+    with pytest.raises(ValueError, match="'escape'.*rays"):
+        next(g for g in result.paths() if g.end.action == "escape").map()
+
+
+def test_escaped_light_is_told_by_direction_and_part():
+    """A lamp that shines everywhere, above a mirror that takes half of it: what goes up is 1/2 + 1/2 R."""
+    scene = nsq.NSQScene()
+    lamp = nsq.PointSourceConfig(GREEN, half_angle_deg=180.0, total_flux=2.0)
+    scene.add_source("lamp", nsq.CoordinateSystem(), lamp)
+    mirror = nsq.ReflectiveComponent(nsq.CoordinateSystem(z=10.0), nsq.PlaneGeometry(), reflectance=0.6, name="mirror")
+    scene.add_component("mirror", mirror)
+    film(scene, "D", -5.0, size=1e-6)
+    result = scene.trace(40_000, seed=1)
+    escaped = result.escaped()
+    assert escaped.total_flux == pytest.approx(result.total_flux_escaped, rel=1e-9)
+    up, down = escaped.pattern.flux.numpy()[:18].sum(), escaped.pattern.flux.numpy()[18:].sum()
+    assert up == 0.0
+    assert down == pytest.approx(escaped.total_flux, rel=1e-12)
+    # 4 sigma of 40,000 rays over two halves
+    sigma = 2.0 / math.sqrt(40_000) * 0.5
+    assert list(escaped.parts) == ["lamp", "mirror"]
+    assert escaped.parts["lamp"] == pytest.approx(1.0, abs=4 * sigma)
+    assert escaped.parts["mirror"] == pytest.approx(0.6, abs=4 * sigma)
+    # uniform over directions: 1.6 W over 2 pi; 4 sigma of a band of 5 degrees
+    bands = escaped.pattern.flux.numpy()[18:].sum(axis=1)
+    expected = 1.6 * -np.diff(np.cos(np.radians(np.arange(90, 181, 5))))
+    assert np.all(np.abs(bands - expected) < 4.0 * np.sqrt(expected * 2.0 / 40_000))
+    part = result.escaped(num_rays=10_000)
+    assert part.total_flux == pytest.approx(escaped.total_flux, abs=8 * sigma)
+    assert "last at mirror" in str(part)
