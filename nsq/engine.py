@@ -249,7 +249,7 @@ class Trace:
         self, tensors: tuple[torch.Tensor, ...], rows: np.ndarray, states: np.ndarray, lines: np.ndarray
     ) -> np.ndarray:
         """Maps (W) of rays that reached the detectors of ``rows`` (n,) with ``states`` (8, n) and ``lines`` (n,)."""
-        tables = self._tables(tensors)
+        tables = self._tables(tensors, self.options.devices[0])
         load_modules(tables.precision, tables.device, **_needs(tables, self.run))
         lane = ForwardLane(tables, self.run, _LARGEST_BATCH + _PADDING)
         for k in range(0, len(rows), _LARGEST_BATCH):
