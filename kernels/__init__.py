@@ -24,6 +24,7 @@ def all_modules():
         sobol_kernels,
         table_kernels,
         variant_kernels,
+        volume_kernels,
     )
 
     kernels = [rng.draw_kernel(), probe.locate_kernel(), probe.locate_kernel(backward=True)]
@@ -37,6 +38,10 @@ def all_modules():
             kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
         for sobol in (False, True):
             kernels += table_kernels(precision, range(len(sources.ROWS)), sobol)
+        kernels += volume_kernels(precision, backward=True)
+        for angles in (False, True):
+            kernels += variant_kernels(precision, backward=True, turbid=True, angles=angles)
         kernels += sobol_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)), True)
         kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
+        kernels += [interact_kernel(precision, splits=True, turbid=True)]
     return modules_of(kernels)

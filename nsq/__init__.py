@@ -94,6 +94,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     ),
     "rng": ("EventSlot", "NSQRng", "pcg32_uint32"),
     "sampling": ("SamplingPolicy", "Sobol"),
+    "scattering": ("HenyeyGreenstein",),
     "scene": ("NSQScene",),
     "serialization": ("NSQ_SCHEMA_VERSION", "scene_from_dict", "scene_to_dict"),
     "sources": (

@@ -12,6 +12,7 @@ from ._schema import (
     CS_NUMBERS,
     DEEPEST,
     DETECTORS,
+    HAZE_NUMBERS,
     KINDS_OF_COMPOUND,
     NSQ_SCHEMA_VERSION,
     SOURCES,
@@ -27,6 +28,7 @@ from .configs import InteractionType
 from .coordinates import CoordinateSystem
 from .materials import VACUUM, IdealMaterial, Material, NSQMaterial
 from .sampling import SamplingPolicy
+from .scattering import HenyeyGreenstein
 from .spectrum import Spectrum
 from .thinfilm import ThinFilmCoating
 
@@ -114,9 +116,15 @@ class _Reader:
         medium = entry.get("medium")
         if not isinstance(medium, str) or medium not in _MEDIA:
             raise Broken(f"{where}.medium", f"got {medium!r}; it takes one of {list(_MEDIA)}")
-        _keys(entry, where, ("type", "medium", *_MEDIA[medium]), ("id",))
+        _keys(entry, where, ("type", "medium", *_MEDIA[medium]), ("id", "scattering"))
+        haze = None
+        if "scattering" in entry:
+            at = f"{where}.scattering"
+            _keys(entry["scattering"], at, HAZE_NUMBERS, ())
+            numbers = {name: _number(entry["scattering"][name], f"{at}.{name}") for name in HAZE_NUMBERS}
+            haze = _made(at, lambda: HenyeyGreenstein(**numbers))
         if medium == "vacuum":
-            return VACUUM
+            return VACUUM if haze is None else NSQMaterial(scattering=haze)
         if medium == "constant":
             n, k = _number(entry["n"], f"{where}.n"), _number(entry["k"], f"{where}.k")
             inner = _made(where, lambda: IdealMaterial(n, k))
@@ -125,7 +133,7 @@ class _Reader:
             if not isinstance(page, str) or page.count("/") != 2:
                 raise Broken(f"{where}.page", f"got {page!r}; it takes 'shelf/book/page'")
             inner = _made(where, lambda: Material(page))
-        return NSQMaterial(inner) if entry["type"] == "NSQMaterial" else inner
+        return NSQMaterial(inner, scattering=haze) if entry["type"] == "NSQMaterial" else inner
 
     def build(self, cls: type, entry: dict[str, Any], where: str, other: tuple[str, ...], extra: dict[str, Any]) -> Any:
         """An object of a class whose arguments an entry holds beside the keys ``other``."""

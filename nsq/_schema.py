@@ -12,6 +12,7 @@ from .compounds import COMPOUNDS
 NSQ_SCHEMA_VERSION = 1
 VERSION_KEY = "nsq_schema_version"
 DEEPEST = 100  # frames within frames
+HAZE_NUMBERS = ("g", "mean_free_path", "albedo")
 CS_NUMBERS = ("x", "y", "z", "rx", "ry", "rz")
 COUNTS = ("num_", "max_", "split_depth")  # how the names of whole numbers begin
 KINDS_OF_COMPOUND = "Only Lens, Mirror, and Doublet are supported"

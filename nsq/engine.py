@@ -346,6 +346,7 @@ class Trace:
             angles=bool((ir.rows[:, at.ANGLES] >= 0).any()),
             scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
             aimed=bool((ir.rows[:, at.AIMS] >= 0).any()),
+            turbid=bool((floats["media"][:, :, at.RATE] > 0.0).any()),
         )
 
     def _desks(self, places: list[Tables]) -> tuple[list[Tables], int, int]:
@@ -381,7 +382,7 @@ def _needs(tables: Tables, run: Run) -> dict[str, Any]:
     """Which kernels beside the common ones a scene uses."""
     return {
         "scatters": tables.scatters, "full_scatter": tables.full_scatter, "trees": tables.tree is not None,
-        "sags": bool(tables.sags), "angles": tables.angles, "sobol": run.sobol,
+        "sags": bool(tables.sags), "angles": tables.angles, "turbid": tables.turbid, "sobol": run.sobol,
         "born": {source.kind for source in run.sources},
     }  # fmt: skip
 

@@ -70,6 +70,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
     for row, code, block, _ in geometry.sags:
         table[row, [at.SAG, at.SAG_BLOCK]] = code, block
     index, extinction = media.tables()
+    scattering = media.scattering()
     blocks, angular = angular_tables(surfaces, rows, index, lines)
     table[:, at.ANGLES] = np.array(blocks + [-1] * len(detectors), dtype=np.int64)[geometry.owner]
     owner = torch.as_tensor(geometry.owner, device=place.device)
@@ -91,6 +92,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         shares=lobe_shares(items, device)[owner],
         sag_numbers=geometry.sag_numbers,
         angular=angular,
+        media=scattering,
     )
     return SceneIR(
         tensors=tensors,
@@ -101,7 +103,7 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         detector_ints=readers.ints,
         detector_sigmas=readers.sigmas,
         planes=readers.planes,
-        medium_classes=medium_classes(index, extinction),
+        medium_classes=medium_classes(index, extinction, scattering),
         medium_labels=media.labels,
         wavelengths=wavelengths,
         sources=runs,

@@ -10,6 +10,7 @@ import torch
 
 from . import glass
 from .numbers import Number, check_number, to_float
+from .scattering import HenyeyGreenstein, check_scattering
 from .tabulate import check_table, evaluate
 
 _RANGE_SLACK = 1e-9  # relative; a range end that went through a unit conversion still counts as inside
@@ -118,16 +119,19 @@ class NSQMaterial:
         optiland_material: any object with methods ``n(wavelength_um)`` and ``k(wavelength_um)``, or None for vacuum.
             The methods may return Python numbers, NumPy arrays or tensors, of the wavelengths' shape or one scalar at
             a time; they may belong to a ``torch.nn.Module``, and gradients reach its parameters.
-        bsdf: None. Scatter belongs to a surface: see `SurfaceConfig`.
+        bsdf: None. Scatter at a surface belongs to the surface: see `SurfaceConfig`.
+        scattering: a HenyeyGreenstein for a medium that scatters inside, else None.
 
     Attributes:
-        optiland_material: what was given.
+        optiland_material, scattering: what was given.
         name, supplier, source: of a catalogue glass; otherwise the name says what the medium is and the others are "".
 
     Raises TypeError for an object without those methods and NotImplementedError for a ``bsdf``.
     """
 
-    def __init__(self, optiland_material: Any = None, bsdf: None = None) -> None:
+    def __init__(
+        self, optiland_material: Any = None, bsdf: None = None, *, scattering: HenyeyGreenstein | None = None
+    ) -> None:
         if bsdf is not None:
             raise NotImplementedError("bsdf: scatter belongs to a surface, not to a medium; it takes None")
         if optiland_material is not None and not _is_medium(optiland_material):
@@ -137,16 +141,24 @@ class NSQMaterial:
             )
         self.optiland_material = optiland_material
         self.bsdf = bsdf
+        self.scattering = check_scattering(scattering)
 
     @classmethod
-    def from_glass(cls, name: str, supplier: str | None = None) -> NSQMaterial:
+    def from_glass(
+        cls, name: str, supplier: str | None = None, *, scattering: HenyeyGreenstein | None = None
+    ) -> NSQMaterial:
         """The glass ``name`` of the refractiveindex.info database; see `Material` for names, suppliers and errors."""
-        return cls(Material(name, supplier))
+        return cls(Material(name, supplier), scattering=scattering)
 
     @classmethod
-    def constant(cls, n: Number, k: Number = 0.0) -> NSQMaterial:
+    def constant(cls, n: Number, k: Number = 0.0, *, scattering: HenyeyGreenstein | None = None) -> NSQMaterial:
         """A medium with the same ``n`` > 0 and ``k`` >= 0 at every wavelength; both may be 0-d tensors."""
-        return cls(IdealMaterial(n, k))
+        return cls(IdealMaterial(n, k), scattering=scattering)
+
+    @property
+    def is_vacuum(self) -> bool:
+        """Whether light goes through as through nothing."""
+        return self.optiland_material is None and self.scattering is None
 
     @property
     def name(self) -> str:
@@ -205,8 +217,19 @@ class NSQMaterial:
         check_table(k, wavelengths, f"k of {self.name}", "a finite number >= 0", torch.isfinite(k) & (k >= 0))
         return n, k
 
+    def scattering_table(self, wavelengths: torch.Tensor) -> torch.Tensor:
+        """Collisions per mm, albedo and mean cosine, (W, 3) float64 and attached, at ``wavelengths`` (W,) in µm."""
+        if self.scattering is None:
+            return wavelengths.new_zeros(len(wavelengths), 3)
+        try:
+            return self.scattering.table(wavelengths)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"scattering of {self.label}: {error}") from error
+
     def __repr__(self) -> str:
-        return "NSQMaterial()" if self.optiland_material is None else f"NSQMaterial({self.optiland_material!r})"
+        parts = [] if self.optiland_material is None else [repr(self.optiland_material)]
+        parts += [] if self.scattering is None else [f"scattering={self.scattering!r}"]
+        return f"NSQMaterial({', '.join(parts)})"
 
 
 def _is_medium(value: Any) -> bool:

@@ -23,6 +23,9 @@ class EventSlot(enum.IntEnum):
     BSDF_LOBE_BRANCH = 10
     PATH_SAMPLE = 11
     IMPORTANCE_BRANCH = 12
+    FREE_PATH = 13
+    PHASE_U1 = 14
+    PHASE_U2 = 15
 
 
 def pcg32_uint32(seed, ray_id, bounce, slot, offset=0):

@@ -30,6 +30,7 @@ from ._schema import (
     CS_NUMBERS,
     DEEPEST,
     DETECTORS,
+    HAZE_NUMBERS,
     KINDS_OF_COMPOUND,
     NSQ_SCHEMA_VERSION,
     SOURCES,
@@ -125,6 +126,15 @@ class _Writer:
         return entry
 
     def _medium(self, medium: Any, where: str) -> dict[str, Any]:
+        entry = self._bulk(medium, where)
+        haze = getattr(medium, "scattering", None)
+        if haze is not None:
+            entry["scattering"] = {
+                name: self.value(getattr(haze, name), f"{where}.scattering.{name}") for name in HAZE_NUMBERS
+            }
+        return entry
+
+    def _bulk(self, medium: Any, where: str) -> dict[str, Any]:
         inner, kind = medium, "Material"
         if type(medium) is NSQMaterial and medium.bsdf is None:
             inner, kind = medium.optiland_material, "NSQMaterial"
@@ -235,7 +245,7 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         return is_tensor_number(a) and is_tensor_number(b) and to_float(a) == to_float(b)
     if isinstance(a, NSQMaterial) and isinstance(b, NSQMaterial):
-        return a.optiland_material is b.optiland_material
+        return a.optiland_material is b.optiland_material and a.scattering is b.scattering
     return isinstance(a, str | int | float) and a == b
 
 

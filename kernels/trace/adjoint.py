@@ -13,6 +13,7 @@ from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
+from kernels.trace.volume import collision_kernel, collision_moves
 from kernels.trace.wavefront import FRESNEL_BRANCH, RETREAT, at_cell, hits_to_record, keyed, variant_of
 
 # rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
@@ -58,6 +59,7 @@ class Gradients:
     shares: np.ndarray
     sag_numbers: np.ndarray
     angular: np.ndarray
+    media: np.ndarray
 
     def __add__(self, other):
         return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -75,6 +77,7 @@ class Adjoint:
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
         self._wanted = {
             "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
+            "with_rates": int(tables.turbid),
         }  # fmt: skip
         real = REALS[tables.precision]
 
@@ -88,20 +91,24 @@ class Adjoint:
         # gradients that nobody asks for still need somewhere to go
         self._spare = zeros(tables.detector_numbers.size)
         self._value, self._ones = zeros(capacity), wp.full(capacity, 1.0, dtype=real, device=tables.device)
-        tabled = ("numbers", "index", "extinction", "reflectance", "transmittance", "angular")
+        tabled = ("numbers", "index", "extinction", "reflectance", "transmittance", "angular", "media")
         self._sums = {name: zeros(getattr(tables, name).size, wp.float64) for name in tabled}
         self._detector_sum = np.zeros(tables.detector_numbers.size)
         self._source_sum = np.zeros((max(1, len(run.sources)), at.NUM_SOURCE))
         self._share_sum, self._scatter_sum = np.zeros(tables.shares.size), np.zeros(tables.numbers.size)
+        self._extinction_sum, self._media_sum = np.zeros(tables.extinction.size), np.zeros(tables.media.size)
+        self._shares, self._scatter_numbers = zeros(tables.shares.size), zeros(tables.numbers.size)
         if tables.scatters:
             self._scattered = zeros(at.NUM_SCATTERED * capacity)
             self._scattered_out = zeros(at.NUM_SCATTERED * capacity)
-            self._shares, self._scatter_numbers = zeros(tables.shares.size), zeros(tables.numbers.size)
+        if tables.turbid:
+            self._moved, self._moved_out = zeros(at.NUM_FLOATS * capacity), zeros(at.NUM_FLOATS * capacity)
+            self._extinction, self._media = zeros(tables.extinction.size), zeros(tables.media.size)
         self._angle_cell = zeros(capacity if tables.angles else 1, wp.int32)
         self._sag_sum = np.zeros(tables.sag_numbers.size)
         self._given, self._given_gradient = zeros(1), zeros(1)
         self._sag_numbers = zeros(tables.sag_numbers.size)
-        if tables.sags:
+        if tables.gives:
             self._given, self._given_gradient = zeros(at.NUM_GIVEN * capacity), zeros(at.NUM_GIVEN * capacity)
             self._given.grad = self._given_gradient
         self._launches, self._births = {}, {}
@@ -117,7 +124,7 @@ class Adjoint:
                 launch["uncompact"].run(step.live)
             if step.rouletted:
                 launch["scale"].run(step.count)
-            if step.rouletted or self._tables.scatters:
+            if step.rouletted or self._tables.scatters or self._tables.turbid:
                 # roulette and scatter changed the state after the interaction in place: get it back
                 step.bounce.interact(step.count, record.start, bounce)
             launch["readout"].run(step.count)
@@ -126,6 +133,9 @@ class Adjoint:
             if self._tables.scatters:
                 launch["take"].run(step.count)
                 launch["scatter"].run(step.count, keyed(record.start, bounce))
+            if self._tables.turbid:
+                launch["take collision"].run(step.count)
+                launch["collision"].run(step.count, keyed(record.start, bounce))
             if self._tables.sags:
                 launch["locate"].run(step.count)
             launch["interact"].run(step.count, keyed(record.start, bounce))
@@ -135,9 +145,12 @@ class Adjoint:
             launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
         self._add_births(record)
         small = [(self._detector_sum, self._detectors)]
-        if self._tables.scatters:
+        t = self._tables
+        if t.scatters or t.turbid:
             small += [(self._share_sum, self._shares), (self._scatter_sum, self._scatter_numbers)]
-        if self._tables.sags:
+        if t.turbid:
+            small += [(self._extinction_sum, self._extinction), (self._media_sum, self._media)]
+        if t.sags:
             small.append((self._sag_sum, self._sag_numbers))
         for total, gradient in small:
             total += gradient.numpy()
@@ -146,7 +159,10 @@ class Adjoint:
     def gradients(self):
         """The gradients added up so far."""
         sums = {name: array.numpy().copy() for name, array in self._sums.items()}
-        sums["numbers"] += self._scatter_sum
+        for name, more in (
+            ("numbers", self._scatter_sum), ("extinction", self._extinction_sum), ("media", self._media_sum)
+        ):  # fmt: skip
+            sums[name] += more
         return Gradients(
             **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy(),
             shares=self._share_sum.copy(), sag_numbers=self._sag_sum.copy(),
@@ -166,6 +182,7 @@ class Adjoint:
             "row_hit": stage.row_hit, "floats_out": stage.after.floats, "ints_out": stage.after.ints,
             "aux": self._aux, "numbers": t.numbers, "rows": t.rows, "index": t.index, "extinction": t.extinction,
             "reflectance": t.reflectance, "transmittance": t.transmittance, "attenuation": t.attenuation,
+            "media": t.media,
             "acc": self._acc, "given": self._given,
             "angular": t.angular, "angle_cell": self._angle_cell, "lines": t.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low),
@@ -211,6 +228,16 @@ class Adjoint:
             )  # fmt: skip
             launches["take"] = Command(
                 move_kernels(p)[1], device, {**scattering, "gradients": self._after, "scattered": self._scattered}
+            )
+        if t.turbid:
+            collided = {**names, "floats": stage.after.floats, "sag_numbers": t.sag_numbers, "moved": self._moved_out}
+            launches["collision"] = Command(
+                collision_kernel(p, backward=True), device, collided,
+                {"floats": self._after, "numbers": self._scatter_numbers, "sag_numbers": self._sag_numbers,
+                 "extinction": self._extinction, "media": self._media, "moved": self._moved},
+            )  # fmt: skip
+            launches["take collision"] = Command(
+                collision_moves(p)[1], device, {**collided, "gradients": self._after, "moved": self._moved}
             )
         if t.sags:
             located = {**names, "sag_numbers": t.sag_numbers}

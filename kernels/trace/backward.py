@@ -110,8 +110,9 @@ def reduce_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def reduce(
         acc: array, ints: INT, row_hit: INT, rows: LONG, lines: int, count: int, stretches: int,
-        with_numbers: int, with_tables: int, with_angles: int, numbers: sums, index: sums, extinction: sums,
-        reflectance: sums, transmittance: sums, angular: sums, angle_cell: INT, n: wp.int64,
+        with_numbers: int, with_tables: int, with_angles: int, with_rates: int, numbers: sums, index: sums,
+        extinction: sums, reflectance: sums, transmittance: sums, angular: sums, media: sums, angle_cell: INT,
+        n: wp.int64,
     ):  # fmt: skip
         stretch = wp.tid()
         start = int(wp.int64(count) * wp.int64(stretch) / wp.int64(stretches))
@@ -132,6 +133,10 @@ def reduce_kernel(precision):
                     wp.atomic_add(angular, cell + 1, wp.float64(ld(acc, a + 2, n, i)))
                     wp.atomic_add(angular, cell + 2, wp.float64(ld(acc, a + 1, n, i)))
                     wp.atomic_add(angular, cell + 3, wp.float64(ld(acc, a + 3, n, i)))
+                if with_rates == 1:
+                    rate = (ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)) * lines
+                    rate = (rate + ldi(ints, wp.static(at.WAVELENGTH), n, i)) * wp.static(at.NUM_MEDIUM)
+                    wp.atomic_add(media, rate, wp.float64(ld(acc, wp.static(at.ACC_RATE), n, i)))
                 if with_tables == 1:
                     line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
                     medium = ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)

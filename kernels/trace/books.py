@@ -77,8 +77,16 @@ def book_kernel(precision):
             if state == wp.static(at.ESCAPED):
                 add_long(ledger, wp.static(at.ESCAPE_FLUX), before)
                 add_long(ledger, wp.static(at.ESCAPE_COUNT), wp.int64(1))
-            else:
-                row = ldi(row_hit, 0, n, i)
+            row = ldi(row_hit, 0, n, i)
+            leaving = real(0.0)
+            after = wp.int64(0)
+            if state == wp.static(at.ALIVE):
+                leaving = ld(floats_out, wp.static(at.FLUX), n, i)
+                after = quanta(leaving, scale, ledger)
+                if row < 0:
+                    # a collision inside a medium
+                    add_long(ledger, wp.static(at.BULK), before - after)
+            if row >= 0:
                 kind = ld_table(rows, row * wp.static(at.NUM_ROW_INTS))
                 cell = row * wp.static(at.NUM_ROW_BOOKS)
                 arriving = quanta(ld(aux, wp.static(at.FLUX_AT_HIT), n, i), scale, ledger)
@@ -108,8 +116,6 @@ def book_kernel(precision):
                     add_long(ledger, wp.static(at.ABSORBED_COUNT), wp.int64(1))
                     add_long(row_books, cell + wp.static(at.ROW_LOSS), arriving)
                 if state == wp.static(at.ALIVE):
-                    leaving = ld(floats_out, wp.static(at.FLUX), n, i)
-                    after = quanta(leaving, scale, ledger)
                     lobe = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.LOBE))
                     if kind == wp.static(at.COATED) or kind == wp.static(at.MIRROR) or lobe >= 0:
                         lost = arriving - after
@@ -117,13 +123,14 @@ def book_kernel(precision):
                             lost = quanta(ld(aux, wp.static(at.LOSS), n, i), scale, ledger)
                         add_long(ledger, wp.static(at.COATING_FLUX), lost)
                         add_long(row_books, cell + wp.static(at.ROW_LOSS), lost)
-                    if last_bounce == 1:
-                        add_long(ledger, wp.static(at.DEPTH_FLUX), after)
-                        add_long(ledger, wp.static(at.DEPTH_COUNT), wp.int64(1))
-                    else:
-                        count_up(counters, wp.static(at.LIVE), 1)
-                        if leaving > real(0.0) and leaving < faint:
-                            count_up(counters, wp.static(at.FAINT), 1)
+            if state == wp.static(at.ALIVE):
+                if last_bounce == 1:
+                    add_long(ledger, wp.static(at.DEPTH_FLUX), after)
+                    add_long(ledger, wp.static(at.DEPTH_COUNT), wp.int64(1))
+                else:
+                    count_up(counters, wp.static(at.LIVE), 1)
+                    if leaving > real(0.0) and leaving < faint:
+                        count_up(counters, wp.static(at.FAINT), 1)
 
     return book
 

@@ -20,19 +20,21 @@ from kernels.trace import layout as at
 ANGLES = 4097
 
 
-def interact_kernel(precision, backward=False, sags=False, angles=False, splits=False):
+def interact_kernel(precision, backward=False, sags=False, angles=False, splits=False, turbid=False):
     """The kernel for one precision; ``backward=True`` is the one with an adjoint.
 
     With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row. With
     ``angles`` a coating may have a table over the cosine of the angle of incidence, `ANGLES` even steps from 0 to 1.
     With ``splits`` rays that may split do so: launched with ``force`` 1 the kernel writes their reflected part, with 2
-    the transmitted one, each with its share of the flux, and nothing is drawn.
+    the transmitted one, each with its share of the flux, and nothing is drawn. The ``turbid`` one serves scenes with
+    media that scatter, with sags or without.
     """
-    return _interact_kernel(precision, bool(backward), bool(sags), bool(angles), bool(splits))
+    sags = sags or turbid  # few scenes are turbid: one build for both
+    return _interact_kernel(precision, bool(backward), bool(sags), bool(angles), bool(splits), bool(turbid))
 
 
 @functools.cache  # by position, so that one build has one key
-def _interact_kernel(precision, backward, sags, angles, splits):
+def _interact_kernel(precision, backward, sags, angles, splits, turbid):
     b = bundle(precision)
     real, array = b.real, b.array
     ld, st, st_plain, ld_fixed = b.ld, b.st, b.st_plain, b.ld_fixed
@@ -43,7 +45,7 @@ def _interact_kernel(precision, backward, sags, angles, splits):
     uniform = uniform_of(precision)
     name = (
         f"kernels.trace.{precision}"
-        + (".interact_sag" if sags else "")
+        + (".interact_turbid" if turbid else ".interact_sag" if sags else "")
         + (".interact_angle" if angles else "")
         + (".interact_split" if splits else "")
         + (".adjoint" if backward else "")
@@ -55,7 +57,7 @@ def _interact_kernel(precision, backward, sags, angles, splits):
         floats: array, ints: INT, distance: array, row_hit: INT,
         floats_out: array, ints_out: INT, aux: array,
         numbers: array, rows: LONG, index: array, extinction: array, reflectance: array, transmittance: array,
-        attenuation: array, acc: array, given: array,
+        attenuation: array, media: array, acc: array, given: array,
         angular: array, angle_cell: INT,
         lines: int, fresnel_policy: int, p_low: real, p_high: real,
         base: wp.uint64, init: wp.uint64, key: wp.uint64, jump_a: wp.uint64, jump_c: wp.uint64,
@@ -148,6 +150,11 @@ def _interact_kernel(precision, backward, sags, angles, splits):
         # Beer-Lambert over the segment in the medium the ray was in; attenuation = 4 pi 1e3 / wavelength (mm, um)
         depth = -ld_plain(attenuation, line) * k * t
         flux_hit = flux * exp(detach(depth)) * (one + (depth - detach(depth)))
+        if wp.static(turbid):
+            # it came through without a collision: drawn with the detached chance of that, and weighed with the attached
+            rate_at = (medium * lines + line) * wp.static(at.NUM_MEDIUM)
+            thin = -t * ld_number(media, rate_at, acc, wp.static(at.ACC_RATE), n, i)
+            flux_hit = flux_hit * (one + (thin - detach(thin)))
 
         r_fresnel, cos_t, total = fresnel(cos_i, n_i, n_t)
         coated = kind == wp.static(at.COATED)

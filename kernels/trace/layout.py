@@ -22,6 +22,15 @@ NUM_DISTANCES = 2
 MEDIUM_MASK = (1 << 24) - 1
 INSIDE, FROM_BACK, STRAY, UNDERFLOW = (1 << bit for bit in (24, 25, 26, 27))
 
+# What the column of rows found by a search holds besides rows: -1 for nothing met, and COLLISION - row for a collision
+# in a medium before the surface of that row, with -1 for no surface ahead. LAST is the row that a ray starts on, -1 for
+# a source, and AFLOAT for a point inside a medium, which is on no surface: from there every distance counts.
+COLLISION, AFLOAT = -3, -2
+
+# what is known of the scatter in a medium, for each line: collisions per mm, albedo and mean cosine
+RATE, ALBEDO, ASYMMETRY = range(3)
+NUM_MEDIUM = 3
+
 # values of the column STATE
 DEAD, ALIVE, ESCAPED, ABSORBED, DETECTED, REFUSED = range(6)
 
@@ -49,7 +58,8 @@ NUM_SCATTERED = 4
 ACC_INDEX_FRONT, ACC_INDEX_BACK, ACC_EXTINCTION, ACC_REFLECTANCE, ACC_TRANSMITTANCE = 10, 11, 12, 13, 14
 # two neighbours of an angle in a coating's table: reflectances, then transmittances
 ACC_ANGLE = 15
-NUM_ACC = 19
+ACC_RATE = 19
+NUM_ACC = 20
 
 # cells of the ledger (fixed point, except the counts)
 BULK, ESCAPE_FLUX, DEPTH_FLUX, ROULETTE_FLUX, ABSORBED_FLUX, COATING_FLUX, DETECTED_FLUX, TAPPED_FLUX, KILLED_FLUX = (

@@ -74,6 +74,28 @@ def _locals(precision):
 
 
 @functools.cache
+def distance_of(precision):
+    """A Warp function: the distance along a ray to a surface given by a sag, t0 in value, by one Newton step."""
+    b = bundle(precision)
+    real, array, detach = b.real, b.array, b.detach
+    vec3, to_local, _to_world, origin = _locals(precision)
+    surface = surface_of(precision)
+
+    @wp.func
+    def distance(code: int, o: vec3, d: vec3, t0: real, numbers: array, block: int):
+        q = to_local(o + t0 * d - origin(numbers, block), numbers, block)
+        u = to_local(d, numbers, block)
+        s = surface(code, q[0], q[1], numbers, block + wp.static(NUM_FRAME))
+        toward = detach(u[2] - s[1] * u[0] - s[2] * u[1])
+        step = real(0.0)
+        if toward != real(0.0):
+            step = (s[0] - q[2]) / toward
+        return t0 + step
+
+    return distance
+
+
+@functools.cache
 def normal_of(precision):
     """A Warp function: the unit normal, from front to back, at a point of a surface given by a sag."""
     b = bundle(precision)
@@ -137,6 +159,8 @@ def search_sag_kernel(precision):
             radius = sag_limits[limits + 2]
             size = wp.min(wp.max(hx, hy), radius)
             t_in = eps
+            if ldi(ints, wp.static(at.LAST), n, i) == wp.static(at.AFLOAT):
+                t_in = real(0.0)
             if ldi(ints, wp.static(at.LAST), n, i) == row:
                 # the ray starts on this surface: step off it before looking for another meeting
                 t_in = wp.max(eps, real(1.0e-6) * size)

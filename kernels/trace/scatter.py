@@ -187,9 +187,9 @@ def _scatter_kernel(precision, backward, full):
                 floats[wp.static(at.N) * k + i],
             )
             flux = floats[wp.static(at.FLUX) * k + i]
-            # a mirror's lobe sees the arriving ray, which is the reflected one reflected back
+            # the lobe of a reflected ray sees it reflected back, which on a mirror is the arriving ray
             incident = chosen
-            if kind == wp.static(at.MIRROR):
+            if wp.dot(chosen, facing) > real(0.0):
                 incident = chosen - real(2.0) * wp.dot(chosen, facing) * facing
             id = key_of(ints, base, own_keys, n, i)
             share = shares[row * wp.static(at.NUM_SCATTER) + wp.static(at.SCATTER_SHARE)]

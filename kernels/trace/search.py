@@ -51,11 +51,13 @@ def search_kernel(precision, rows):
         v = ld(floats, wp.static(layout.M), n, i)
         w = ld(floats, wp.static(layout.N), n, i)
         last = ldi(ints, wp.static(layout.LAST), n, i)
+        # a ray that starts inside a medium is on no surface: whatever lies ahead counts, however near
+        near = wp.where(last == wp.static(layout.AFLOAT), real(0.0), eps)
         best = wp.where(first == 1, far, ld(distance, wp.static(layout.NEAREST), n, i))
         second = wp.where(first == 1, far, ld(distance, wp.static(layout.RUNNER_UP), n, i))
         best_row = wp.where(first == 1, -1, ldi(row_hit, 0, n, i))
         for k in range(wp.static(rows)):
-            t = hit(x, y, z, u, v, w, last == row + k, eps, far, numbers, domain, row + k)
+            t = hit(x, y, z, u, v, w, last == row + k, near, far, numbers, domain, row + k)
             # strictly nearer wins: on a tie the row that was registered first
             nearer = t < best
             # the other one counts as runner-up if it is a surface; detectors come behind the surfaces

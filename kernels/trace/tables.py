@@ -89,6 +89,7 @@ class Tables:
     shares: wp.array
     lobes: wp.array
     aims: wp.array
+    media: wp.array
     angular: wp.array
     sag_numbers: wp.array
     sag_limits: wp.array
@@ -106,10 +107,16 @@ class Tables:
     map_size: int
     scatters: bool
     aimed: bool
+    turbid: bool
     angles: bool
     linear_rows: tuple
     sags: tuple
     tree: object
+
+    @property
+    def gives(self):
+        """Whether some interactions are given distance and normal."""
+        return self.turbid or bool(self.sags)
 
     @property
     def full_scatter(self):

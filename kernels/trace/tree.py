@@ -18,7 +18,7 @@ from kernels.trace.search import FAR
 
 @functools.cache
 def triangle_of(precision):
-    """A Warp function: distance to a triangle beyond eps, or far."""
+    """A Warp function: distance to a triangle beyond ``near``, or far."""
     b = bundle(precision)
     real, array, ld_plain = b.real, b.array, b.ld_plain
     vec3 = wp.types.vector(length=3, dtype=real)
@@ -35,7 +35,9 @@ def triangle_of(precision):
         return wp.abs(q[0] - p[0]) + wp.abs(q[1] - p[1]) + wp.abs(q[2] - p[2])
 
     @wp.func
-    def hit(o: vec3, d: vec3, triangles: array, triangle: int, numbers: array, row: int, eps: real, far: real):
+    def hit(
+        o: vec3, d: vec3, triangles: array, triangle: int, numbers: array, row: int, eps: real, near: real, far: real
+    ):  # fmt: skip
         k = triangle * 9
         p = vec3(ld_plain(triangles, k), ld_plain(triangles, k + 1), ld_plain(triangles, k + 2)) - o
         q = vec3(ld_plain(triangles, k + 3), ld_plain(triangles, k + 4), ld_plain(triangles, k + 5)) - o
@@ -55,7 +57,7 @@ def triangle_of(precision):
             along = wp.dot(n, d)
             if wp.abs(along) > real(1.0e-12):
                 at_plane = wp.dot(n, p) / along
-                if at_plane > eps:
+                if at_plane > near:
                     t = at_plane
         return t
 
@@ -92,6 +94,7 @@ def tree_kernel(precision):
                 ld(floats, wp.static(at.L), n, i), ld(floats, wp.static(at.M), n, i), ld(floats, wp.static(at.N), n, i)
             )
             last = ldi(ints, wp.static(at.LAST), n, i)
+            near = wp.where(last == wp.static(at.AFLOAT), real(0.0), eps)
             o32 = wp.vec3(wp.float32(o[0]), wp.float32(o[1]), wp.float32(o[2]))
             d32 = wp.vec3(wp.float32(d[0]), wp.float32(d[1]), wp.float32(d[2]))
             query = wp.bvh_query_ray(tree, o32, d32)
@@ -105,11 +108,12 @@ def tree_kernel(precision):
                 if triangle >= 0:
                     # a plane cannot be met again from itself
                     if row != last:
-                        t = triangle_hit(o, d, triangles, triangle, numbers, row, eps, real(wp.static(FAR)))
+                        t = triangle_hit(o, d, triangles, triangle, numbers, row, eps, near, real(wp.static(FAR)))
                 else:
                     t = quadric_hit(
-                        o[0], o[1], o[2], d[0], d[1], d[2], last == row, eps, real(wp.static(FAR)), numbers, domain, row
-                    )
+                        o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)), numbers, domain,
+                        row,
+                    )  # fmt: skip
                 nearer = t < best or (t == best and row < best_row)
                 other = wp.where(nearer, best_row, row)
                 passed = wp.where(nearer, best, t)

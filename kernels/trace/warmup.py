@@ -18,6 +18,7 @@ from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import GROUPS, search_kernel
 from kernels.trace.splitting import split_kernels
 from kernels.trace.tree import tree_kernel
+from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
 _lock = threading.Lock()
 _loaded = set()
@@ -56,8 +57,14 @@ def sag_kernels(precision, *, backward):
     return [*kernels, locate_sag_kernel(precision, backward=True)] if backward else kernels
 
 
+def volume_kernels(precision, *, backward):
+    """What a scene with media that scatter needs on top."""
+    kernels = [collide_kernel(precision), collision_kernel(precision), *collision_moves(precision)]
+    return [*kernels, collision_kernel(precision, backward=True)] if backward else kernels
+
+
 def variant_kernels(precision, *, backward, **variant):
-    """The build of the interaction for a scene that has sags, or coatings with tables over angle."""
+    """The build of the interaction for a scene with sags, coatings with tables over angle, or media that scatter."""
     kernels = [interact_kernel(precision, **variant)]
     return [*kernels, interact_kernel(precision, backward=True, **variant)] if backward else kernels
 
@@ -81,13 +88,14 @@ def modules_of(kernels):
 
 def load_modules(
     precision, device, kinds=(), *, born=(), scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
-    splits=False, sobol=False,
+    turbid=False, splits=False, sobol=False,
 ):  # fmt: skip
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     ``born`` are the kinds of the scene's sources; with them as ``kinds`` also what its backward pass needs.
     """
     backward = bool(kinds)
+    variant = {"sags": sags, "angles": angles, "turbid": turbid}
     parts = {
         ("forward", False): lambda: forward_kernels(precision),
         ("tree", False): lambda: [tree_kernel(precision)] if trees else [],
@@ -95,13 +103,12 @@ def load_modules(
             scatter_kernels(precision, backward=backward, full=full_scatter) if scatters else []
         ),
         ("sag", backward): lambda: sag_kernels(precision, backward=backward) if sags else [],
-        ("variant", sags, angles, backward): lambda: (
-            variant_kernels(precision, backward=backward, sags=sags, angles=angles) if sags or angles else []
+        ("volume", turbid, backward): lambda: volume_kernels(precision, backward=backward) if turbid else [],
+        ("variant", *variant.values(), backward): lambda: (
+            variant_kernels(precision, backward=backward, **variant) if any(variant.values()) else []
         ),
-        ("splits", sags, angles): lambda: (
-            [*split_kernels(precision), interact_kernel(precision, sags=sags, angles=angles, splits=True)]
-            if splits
-            else []
+        ("splits", *variant.values()): lambda: (
+            [*split_kernels(precision), interact_kernel(precision, splits=True, **variant)] if splits else []
         ),
         **{("table", kind, sobol): lambda kind=kind: table_kernels(precision, (kind,), sobol) for kind in born},
         ("sobol", False): lambda: sobol_kernels(precision) if sobol else [],

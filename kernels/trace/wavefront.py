@@ -21,6 +21,7 @@ from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
 from kernels.trace.tree import tree_kernel
+from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
 # integer columns that a ray has which does not split
@@ -166,7 +167,7 @@ def at_cell(state, offset):
 
 def variant_of(tables):
     """Which build of the interaction a scene needs."""
-    return {"sags": bool(tables.sags), "angles": tables.angles}
+    return {"sags": bool(tables.sags), "angles": tables.angles, "turbid": tables.turbid}
 
 
 class Bounce:
@@ -182,7 +183,8 @@ class Bounce:
             "distance": distance, "row_hit": row_hit, "aux": aux, "boost": boost, "n": n, "numbers": tables.numbers,
             "domain": tables.domain, "rows": tables.rows, "index": tables.index, "extinction": tables.extinction,
             "reflectance": tables.reflectance, "transmittance": tables.transmittance,
-            "attenuation": tables.attenuation, "classes": tables.medium_classes, "acc": aux, "given": lane.given,
+            "attenuation": tables.attenuation, "media": tables.media, "classes": tables.medium_classes, "acc": aux,
+            "given": lane.given,
             "angular": tables.angular, "angle_cell": lane.angle_cell, "lines": tables.num_lines,
             "fresnel_policy": int(run.exact), "p_low": real(run.p_low), "p_high": real(run.p_high),
             "base": wp.uint64(0), "init": wp.uint64(run.init), "key": wp.uint64(FRESNEL_BRANCH),
@@ -212,14 +214,21 @@ class Bounce:
             self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
         self.arguments = state
         self._interact = Command(interact_kernel(p, **lane.variant), device, state)
-        self._scatter = []
+        self._collide, self._scatter = None, []
+        if tables.turbid:
+            collided = {**state, "floats": after.floats, "sag_numbers": tables.sag_numbers, "moved": lane.moved}
+            self._collide = Command(collide_kernel(p), device, collided)
+            self._scatter += [
+                (Command(collision_kernel(p), device, collided), True),
+                (Command(collision_moves(p)[0], device, collided), False),
+            ]
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
                          "lobes": tables.lobes, "aims": tables.aims, "sag_numbers": tables.sag_numbers,
                          "scattered": lane.scattered}  # fmt: skip
-            self._scatter = [
-                Command(scatter_kernel(p, full=tables.full_scatter), device, scattered),
-                Command(move_kernels(p)[0], device, scattered),
+            self._scatter += [
+                (Command(scatter_kernel(p, full=tables.full_scatter), device, scattered), True),
+                (Command(move_kernels(p)[0], device, scattered), False),
             ]
         self._book = Command(book_kernel(p), device, state)
         self._deposit = Command(deposit_kernel(p), device, {**state, "numbers": tables.detector_numbers})
@@ -232,9 +241,11 @@ class Bounce:
         """Move ``count`` rays to their next event."""
         for search in self._search:
             search.run(count)
+        if self._collide is not None:
+            self._collide.run(count, keyed(base, bounce))
         self.interact(count, base, bounce)
-        for scatter, changed in zip(self._scatter, (keyed(base, bounce), None), strict=False):
-            scatter.run(count, changed)
+        for scatter, draws in self._scatter:
+            scatter.run(count, keyed(base, bounce) if draws else None)
 
     def interact(self, count, base, bounce):
         """The interaction alone, for rays whose next surface is known: a step without search and scatter."""
@@ -306,7 +317,10 @@ class Lane:
         self.variant = {**variant_of(tables), "splits": self.splits}
         self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
         self.given = wp.zeros(
-            at.NUM_GIVEN * capacity if tables.sags else 1, dtype=REALS[tables.precision], device=device
+            at.NUM_GIVEN * capacity if tables.gives else 1, dtype=REALS[tables.precision], device=device
+        )
+        self.moved = wp.zeros(
+            at.NUM_FLOATS * capacity if tables.turbid else 1, dtype=REALS[tables.precision], device=device
         )
         self.scattered = wp.zeros(
             at.NUM_SCATTERED * capacity if tables.scatters else 1, dtype=REALS[tables.precision], device=device

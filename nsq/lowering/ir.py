@@ -24,6 +24,7 @@ class SceneTensors:
         source_numbers: (sources, 17), rotation, origin, flux of a ray, shape.
         sag_numbers: (S,), frames and numbers of surfaces given by a sag, one after another.
         angular: (A,), tables over angle of coatings, one after another.
+        media: (media, W, 3), scatter inside them: collisions per mm, albedo, mean cosine.
         shares: (rows, 3), share of flux scattered, reflectance of the lobe, probability that a lobe lies behind.
     """
 
@@ -37,6 +38,7 @@ class SceneTensors:
     shares: torch.Tensor
     sag_numbers: torch.Tensor
     angular: torch.Tensor
+    media: torch.Tensor
 
     def as_tuple(self) -> tuple[torch.Tensor, ...]:
         return tuple(getattr(self, f.name) for f in fields(self))

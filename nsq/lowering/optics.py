@@ -26,7 +26,7 @@ class Media:
         self.number_of(VACUUM)
 
     def number_of(self, medium: Any) -> int:
-        if medium is None or medium.optiland_material is None:
+        if medium is None or medium.is_vacuum:
             medium = VACUUM
         key = id(medium)
         if key not in self._numbers:
@@ -38,15 +38,19 @@ class Media:
         n, k = zip(*(medium.index_table(self._lines) for medium in self._media), strict=True)
         return torch.stack(n), torch.stack(k)
 
+    def scattering(self) -> torch.Tensor:
+        """What `SceneTensors.media` holds."""
+        return torch.stack([medium.scattering_table(self._lines) for medium in self._media])
+
     @property
     def labels(self) -> tuple[str, ...]:
         """What messages call each medium."""
         return tuple(medium.label for medium in self._media)
 
 
-def medium_classes(index: torch.Tensor, extinction: torch.Tensor) -> np.ndarray:
-    """A number for each medium, the same for media of the same n and k at every line: light cannot tell them apart."""
-    rows = torch.cat([index, extinction], dim=1).detach().cpu().numpy()
+def medium_classes(index: torch.Tensor, extinction: torch.Tensor, scattering: torch.Tensor) -> np.ndarray:
+    """A number for each medium, the same for media that are alike at every line: light cannot tell them apart."""
+    rows = torch.cat([index, extinction, scattering.flatten(1)], dim=1).detach().cpu().numpy()
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 

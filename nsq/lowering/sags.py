@@ -22,6 +22,10 @@ def is_sag(geometry: Any) -> bool:
     return getattr(geometry, "ROW", "") in shapes.NAMES
 
 
+# what the box of a surface rises above it and falls below it, as a share of its aperture's radius
+_LEAST_HEIGHT = 1e-6
+
+
 def _asphere(geometry: Any, device: Any) -> torch.Tensor:
     powers = [float(power) for power in geometry.powers]
     if len(powers) > NUM_TERMS:
@@ -57,6 +61,8 @@ def lower_sags(
         found.append((int(first[k]), shapes.NAMES.index(geometry.ROW), size, NUM_LIMITS * len(limits)))
         blocks.append(block)
         size += len(block)
-        limits.append([math.inf, math.inf, to_float(geometry.aperture_radius), *geometry.z_range()])
+        reach, (low, high) = to_float(geometry.aperture_radius), geometry.z_range()
+        # a ray is followed through this box, which a flat surface must not shrink to nothing
+        limits.append([math.inf, math.inf, reach, low - _LEAST_HEIGHT * reach, high + _LEAST_HEIGHT * reach])
     numbers = torch.cat(blocks) if blocks else place.new_zeros(0)
     return tuple(found), numbers, np.array(limits).reshape(-1)

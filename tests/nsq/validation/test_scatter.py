@@ -8,7 +8,22 @@ import nsq
 from nsq.bsdfs import ABgBSDF, GaussianBSDF, LambertianBSDF, SpecularBRDF
 from nsq.configs import FarFieldDetectorConfig
 
-from .tools import CS, IDEAL, OFF, agree, chi_square, columns, database, enclose, extinction, glass, near, pencil, plane
+from .tools import (
+    CS,
+    IDEAL,
+    OFF,
+    agree,
+    chi_square,
+    columns,
+    database,
+    enclose,
+    extinction,
+    fresnel,
+    glass,
+    near,
+    pencil,
+    plane,
+)
 
 RAYS = 100_000
 SURE = 1.0 - 1e-6  # the largest probability of scattering: the rest keeps the other branch open
@@ -153,6 +168,28 @@ def test_refraction_comes_before_scatter():
     offset = (out[:, :2] - centre) / sigma
     assert np.mean(offset, axis=0) == pytest.approx(np.zeros(2), abs=4.0 / np.sqrt(20_000))
     agree(0.5 * np.sum(offset**2, axis=1), 1.0, within=0.01)  # cut at six sigma: 1.5e-8 is missing
+
+
+def test_the_lobe_of_light_reflected_at_glass_is_about_the_reflected_ray():
+    """Half of the rays reflect: those scatter about the mirror direction and stay outside, in the medium there."""
+    n, sigma, degrees = 1.5, 1e-3, 40.0
+    scene = nsq.NSQScene()
+    angle = np.radians(degrees)
+    direction = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    pencil(scene, "S", -5.0 * direction, direction)
+    plane(scene, "I", 0.0, nsq.VACUUM, glass(n, extinction(0.3)), bsdf=GaussianBSDF(sigma))
+    enclose(scene, "D", 10.0)
+    scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=0.5, rr_start_flux=0.0)
+    rays = 20_000
+    _, out, flux, _ = columns(scene.trace(rays, min_flux_fraction=0.0, seed=4).detectors["D"])
+    # a lobe before the surface lies on this side whatever the choice: about the reflected ray, or the refracted one's
+    assert np.all(out[:, 2] < 0.0)
+    mirrored = np.abs(out[:, 0] - direction[0]) < 10.0 * sigma
+    near(np.mean(mirrored), 0.5, rays)
+    offset = (out[mirrored, :2] - [direction[0], 0.0]) / sigma
+    assert np.mean(offset, axis=0) == pytest.approx(np.zeros(2), abs=4.0 / np.sqrt(rays / 2))
+    reflected = float(fresnel(np.cos(angle), 1.0, n))
+    assert flux[mirrored] * rays * SURE == pytest.approx(reflected / 0.5, rel=1e-9)  # no glass on the way
 
 
 # ---- media -----------------------------------------------------------------------------------------------------------
