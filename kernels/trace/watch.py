@@ -109,7 +109,7 @@ class Watch:
         self._next, self._moved = [], []
         floats, ints = _columns(before, count)
         cells = np.flatnonzero(ints[at.STATE] == at.ALIVE)
-        row = row_hit.numpy()[:count][cells]
+        row = np.maximum(row_hit.numpy()[:count][cells], -1)  # a collision inside a medium met nothing either
         meeting = {
             "bounce": bounce, "parent": self._rays[cells], "ids": base + ints[at.SLOT, cells].astype(np.int64),
             "lines": ints[at.WAVELENGTH, cells], "states": _doubles(floats[:, cells]), "row": row,

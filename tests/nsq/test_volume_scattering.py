@@ -262,6 +262,18 @@ def test_a_medium_that_never_scatters_changes_nothing():
     assert scenes.ledger(clear.trace(5000, seed=2)) == scenes.ledger(never.trace(5000, seed=2))
 
 
+def test_recorded_rays_know_their_collisions():
+    """Between two hits of a recorded ray the direction turns, and a path lists what scattered it."""
+    scene = slab(medium(0.0, 0.5, 1.0), 1.0)
+    result = traced(scene, 400, record_paths=True)
+    events = result.ray_paths["events"]
+    hits = events[events["event_type"] == "hit"]
+    assert set(hits["component_name"]) == {"a", "b", "R", "T"}
+    assert len(hits[hits["component_name"] == "a"]) > 400  # some come back through the face they came by
+    assert "a:refract > scatter > scatter > b:refract > T:detect" in str(result.paths())
+    assert all(np.isfinite(events[c]).all() for c in "xyzLMN")
+
+
 # ---- gradients -------------------------------------------------------------------------------------------------------
 
 
