@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-optiland lint format bench clean
+.PHONY: demo test test-optiland lint format docs bench clean
 
 demo: $(STAMP)
 	$(VENV)/bin/python examples/optimize_doublet.py
@@ -23,6 +23,11 @@ format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+docs: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet -e ".[docs]" -c constraints.txt
+	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet -e ".[bench]" -c constraints.txt
 	$(VENV)/bin/python -m benchmarks all
@@ -34,4 +39,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/_generated docs/api.md docs/gallery.md .pytest_cache .ruff_cache

@@ -35,7 +35,7 @@ def assemble(scene: NSQScene, ir: SceneIR, trace: engine.Trace, record_paths: bo
         hits = int(outcome.hits[len(ir.surface_names) + place])
         shared = {"name": name, "num_rays_hit": hits, "total_flux": totals[place]}
         read = _Readings(ir, outcome, place, maps[offset : offset + size], states)
-        detectors[name] = _RESULTS[type(detector)](detector, read, shared)
+        detectors[name] = detector.read(_result_of(detector, read, shared))
         offset += size
     counts = {cell: int(outcome.counts[cell - at.ESCAPE_COUNT]) for cell in range(at.ESCAPE_COUNT, at.NUM_LEDGER)}
     flux = outcome.ledger.tolist()
@@ -186,6 +186,11 @@ _RESULTS = {
     FarFieldDetector: _far_field,
     RayDatabaseDetector: _ray_database,
 }
+
+
+def _result_of(detector: Any, read: _Readings, shared: dict[str, Any]) -> Any:
+    """The result that belongs to the detector's class, or to the nearest one that it is derived from."""
+    return next(_RESULTS[kind] for kind in type(detector).__mro__ if kind in _RESULTS)(detector, read, shared)
 
 
 def _warn_of_hard_splats(scene: NSQScene) -> None:

@@ -45,6 +45,14 @@ class BaseDetector:
             raise TypeError(f"name got {self.name!r} of type {type(self.name).__name__}; it takes a str")
         check_flag(self.absorb, "absorb")
 
+    def read(self, result: Any) -> Any:
+        """What the results of a trace hold under this detector's name, made of the map or the rays that it collected.
+
+        A class derived from one of those below may return an object of its own, with ``total_flux`` and
+        ``num_rays_hit``; see docs/extending.md.
+        """
+        return result
+
 
 class PixelDetector(BaseDetector):
     """What detectors with pixels on a surface share."""

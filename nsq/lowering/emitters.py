@@ -93,9 +93,23 @@ def _ray_table(source: RayFileSource) -> np.ndarray:
 _TABLES = {LuminaireSource: lambda source: luminaire_table(source.distribution), RayFileSource: _ray_table}
 
 
+def _entry(table: dict[type, Any], source: Any, default: Any) -> Any:
+    """What the table has for the source's class, or for the nearest class that it is derived from."""
+    return next((table[kind] for kind in type(source).__mro__ if kind in table), default)
+
+
+def _shape_of(source: Any) -> tuple[int, tuple[Any, ...]]:
+    shape = _entry(_SHAPES, source, None)
+    if shape is None:
+        known = ", ".join(kind.__name__ for kind in _SHAPES)
+        raise TypeError(f"source got {type(source).__name__}; the trace takes {known} and classes derived from them")
+    return shape(source)
+
+
 def source_table(source: Any) -> np.ndarray:
     """The table of a source, empty for one that has none."""
-    return _TABLES[type(source)](source) if type(source) in _TABLES else np.zeros(0)
+    table = _entry(_TABLES, source, None)
+    return np.zeros(0) if table is None else table(source)
 
 
 def has_own_lines(source: Any) -> bool:
@@ -122,7 +136,7 @@ def lower_sources(sources, turn, place, num_rays, wavelengths, media):
     budget = ray_budget(num_rays, [to_float(s.total_flux) for s in sources])
     runs, values, cumulative, lines, tables, start, block = [], [], [], [], [], 0, 0
     for source, rays in zip(sources, budget, strict=True):
-        kind, shape = _SHAPES[type(source)](source)
+        kind, shape = _shape_of(source)
         values += [source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))]
         own = np.searchsorted(wavelengths, source.spectrum.wavelengths)
         line = int(own[0]) if len(own) == 1 else -1
@@ -145,6 +159,6 @@ def lower_sources(sources, turn, place, num_rays, wavelengths, media):
 def lower_source(source: Any, rays: int) -> tuple[int, torch.Tensor]:
     """The row of a source and its numbers (17,), attached, for its flux spread over ``rays`` rays."""
     turn, place = lower_frames([source.cs])
-    kind, shape = _SHAPES[type(source)](source)
+    kind, shape = _shape_of(source)
     values = stack([source.total_flux, *shape, *[0.0] * (at.NUM_SHAPE - len(shape))])
     return kind, torch.cat([turn.reshape(9), place[0], values[:1] / rays, values[1:]])

@@ -121,15 +121,14 @@ def _result_of(scene: peer.NSQScene, result: nsq.SimulationResult) -> peer.Simul
     out = result.total_flux_detected - result.total_flux_tapped + result.total_flux_absorbed
     out += result.total_flux_bulk_absorbed + result.total_flux_escaped + result.total_flux_lost
     error = abs(flux_in - out) / flux_in if flux_in > 0.0 else 0.0
-    depth_killed = getattr(result, "total_flux_depth_killed", result.total_flux_lost)
     books = list(result.surfaces.values())
     diagnostics = build_diagnostics(
         scene,
         {place for place, book in enumerate(books) if book.num_hits},
         result.num_rays_total,
         flux_in,
-        depth_killed,
-        result.total_flux_lost - depth_killed,
+        result.total_flux_depth_killed,
+        result.total_flux_roulette_killed,
         error,
         result.split_budget_saturated,
         detectors,
