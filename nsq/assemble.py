@@ -118,15 +118,23 @@ def _stray_media(ir: SceneIR, place: int, rays: int, keys: int, squares: int) ->
     return (ir.medium_labels[medium], sides.pop()) if len(sides) == 1 else None
 
 
+# a warning names that many surfaces, and is worth that share of all flux: a ray on the very edge of a mesh may come out
+# on the wrong side of it; the result has them all
+_NAMED, _WORTH = 5, 1e-4
+
+
 def _warn_of_media(result: SimulationResult) -> None:
     found = result.medium_mismatches()
-    if found:
-        warnings.warn(
-            "light came to surfaces through another medium than the one on their side, as where solids overlap, or lie"
-            f" in each other and do not say so: {'; '.join(found)}. Say what is around a solid with ambient= or"
-            " material_front= and material_back=, and what is around a source with medium=",
-            stacklevel=5,
-        )
+    flux = sum(books.medium_mismatch_flux for books in result.surfaces.values())
+    if not found or flux < _WORTH * result.total_flux_in:
+        return
+    rest = f"; and {len(found) - _NAMED} surfaces more" if len(found) > _NAMED else ""
+    warnings.warn(
+        "light came to surfaces through another medium than the one on their side, as where solids overlap, or lie in"
+        f" each other and do not say so: {'; '.join(found[:_NAMED])}{rest}. Say what is around a solid with ambient= or"
+        " material_front= and material_back=, and what is around a source with medium=",
+        stacklevel=5,
+    )
 
 
 # columns of a ray's state, in order

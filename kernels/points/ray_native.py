@@ -38,7 +38,7 @@ PUSH_SLABS = push_twin(
 
 # Slack: a small number times the sum of the magnitudes that enter a product, well above what a handful of operations
 # can round off. One text serves eight lanes on a CPU and one at a time on CUDA.
-_TRIANGLES = """
+TRIANGLES = """
     REAL sx = o[0] - AT(0), sy = o[1] - AT(1), sz = o[2] - AT(2);
     REAL bx = AT(3) - AT(0), by = AT(4) - AT(1), bz = AT(5) - AT(2);
     REAL cx = AT(6) - AT(0), cy = AT(7) - AT(1), cz = AT(8) - AT(2);
@@ -95,4 +95,4 @@ def _candidates(test, dim):
     )
 
 
-CANDIDATES = {2: _candidates(_SEGMENTS, 2), 3: _candidates(_TRIANGLES, 3)}
+CANDIDATES = {2: _candidates(_SEGMENTS, 2), 3: _candidates(TRIANGLES, 3)}

@@ -15,6 +15,7 @@ from kernels.precision import INT, bundle, ldi, select_int
 from kernels.rng import pcg32, slot_key, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
+from kernels.trace.boxes import BoxTree
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
@@ -128,7 +129,7 @@ def nearest(rays, surfaces, eps):
         "floats": _upload(rays), "ints": _upload_ints(ints), "distance": distance, "row_hit": row_hit,
         "numbers": _upload(surfaces.numbers), "domain": _upload(surfaces.domain), "eps": wp.float64(eps), "first": 0,
         "surfaces": 0,
-        "n": wp.int64(n), "triangles": _upload(surfaces.triangles), "tree_rows": _upload_ints(tree_rows),
+        "n": wp.int64(n), "triangles": _upload(surfaces.triangles),
         "triangle_of_row": _upload_ints(surfaces.triangle_of_row), "sag_numbers": _upload(surfaces.sag_numbers),
         "sag_limits": _upload(surfaces.sag_limits),
     }  # fmt: skip
@@ -136,9 +137,9 @@ def nearest(rays, surfaces, eps):
         for row in surfaces.linear_rows:
             Command(search_kernel(PRECISION, 1), "cpu", {**shared, "row": row}).run(n)
         if len(tree_rows):
-            corners = (wp.array(c.astype(np.float32), dtype=wp.vec3, device="cpu") for c in (lower, upper))
-            tree = wp.Bvh(*corners)
-            Command(tree_kernel(PRECISION), "cpu", {**shared, "tree": tree.id}).run(n)
+            rows = surfaces.triangles, surfaces.triangle_of_row, tree_rows
+            tree = BoxTree.build(lower, upper, *rows, wp.get_device("cpu"))
+            Command(tree_kernel(PRECISION), "cpu", {**shared, **tree.arguments(wp.float64)}).run(n)
         for row, code, block, limits in surfaces.sags:
             names = {**shared, "row": row, "code": code, "block": block, "limits": limits}
             Command(search_sag_kernel(PRECISION), "cpu", names).run(n)

@@ -7,6 +7,7 @@ import warp as wp
 
 from kernels.precision import REALS
 from kernels.rng import mix
+from kernels.trace.boxes import BoxTree
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,6 @@ class Tables:
     planes: wp.array
     medium_classes: wp.array
     triangles: wp.array
-    tree_rows: wp.array
     triangle_of_row: wp.array
     cumulative: wp.array
     source_lines: wp.array
@@ -141,10 +141,11 @@ class Tables:
         arrays["rows"] = upload(integers["rows"], np.int64, wp.int64)
         for name in ("cumulative", "source_table"):  # float64 in every precision
             arrays[name] = upload(integers[name], np.float64, wp.float64)
-        for name in ("detector_ints", "source_lines", "planes", "medium_classes", "tree_rows", "triangle_of_row"):
+        for name in ("detector_ints", "source_lines", "planes", "medium_classes", "triangle_of_row"):
             arrays[name] = upload(integers[name], np.int32, wp.int32)
         tree = None
         if len(boxes[0]):
-            lower, upper = (wp.array(corner.astype(np.float32), dtype=wp.vec3, device=device) for corner in boxes)
-            tree = wp.Bvh(lower, upper)
+            tree = BoxTree.build(
+                *boxes, floats["triangles"], integers["triangle_of_row"], integers["tree_rows"], device
+            )
         return cls(precision=precision, device=device, tree=tree, **arrays, **sizes)

@@ -1,8 +1,9 @@
 """Nearest surface among many: a tree of boxes in float32 gives candidates, the trace's precision decides.
 
-Boxes are grown by more than float32 rounding moves a ray, so no candidate is lost. A triangle is a plane row with three
-vertices. Whether a ray passes inside an edge is the sign of one triple product of the edge's ends, which for the two
-triangles at an edge is the same number with opposite sign: no ray slips between them.
+The nearest boxes are opened first, and what lies beyond the best distance so far is never opened. No candidate is lost
+to float32 (see ``boxes``). A triangle is a plane row with three vertices. Whether a ray passes inside an edge is the
+sign of one triple product of the edge's ends, which for the two triangles at an edge is the same number with opposite
+sign: no ray slips between them.
 """
 
 import functools
@@ -10,9 +11,13 @@ import functools
 import warp as wp
 
 from kernels.modules import kernel_module
+from kernels.points.leaves import load_bits
+from kernels.points.native import FLOATS, STACK, key_distance, key_index, load_int, load_key, lowest_bit
+from kernels.points.rays import reciprocal
 from kernels.precision import INT, bundle, ldi, sti
-from kernels.shapes.quadric import NUM_NUMBERS, quadric
+from kernels.shapes.quadric import quadric
 from kernels.trace import layout as at
+from kernels.trace.boxes import BLOCK_CELLS, BOX, candidates, push_slabs
 from kernels.trace.search import FAR
 
 
@@ -35,9 +40,7 @@ def triangle_of(precision):
         return wp.abs(q[0] - p[0]) + wp.abs(q[1] - p[1]) + wp.abs(q[2] - p[2])
 
     @wp.func
-    def hit(
-        o: vec3, d: vec3, triangles: array, triangle: int, numbers: array, row: int, eps: real, near: real, far: real
-    ):  # fmt: skip
+    def hit(o: vec3, d: vec3, triangles: array, triangle: int, eps: real, near: real, far: real):
         k = triangle * 9
         p = vec3(ld_plain(triangles, k), ld_plain(triangles, k + 1), ld_plain(triangles, k + 2)) - o
         q = vec3(ld_plain(triangles, k + 3), ld_plain(triangles, k + 4), ld_plain(triangles, k + 5)) - o
@@ -52,10 +55,10 @@ def triangle_of(precision):
         te = -eps * span(r, p)
         t = far
         if (a >= ta and c >= tc and e >= te) or (-a >= ta and -c >= tc and -e >= te):
-            m = row * wp.static(NUM_NUMBERS)
-            n = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+            n = wp.cross(q - p, r - p)
             along = wp.dot(n, d)
-            if wp.abs(along) > real(1.0e-12):
+            # a ray along the plane (to 1e-12) misses
+            if along * along > real(1.0e-24) * wp.dot(n, n):
                 at_plane = wp.dot(n, p) / along
                 if at_plane > near:
                     t = at_plane
@@ -76,7 +79,8 @@ def tree_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
     def search_tree(
         floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
-        tree_rows: INT, triangle_of_row: INT, tree: wp.uint64, first: int, surfaces: int, eps: real, n: wp.int64,
+        triangle_of_row: INT, children: INT, ends: INT, boxes: FLOATS, cells: FLOATS, root: int,
+        mx: real, my: real, mz: real, off: wp.float32, kinds: int, first: int, surfaces: int, eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         best = real(wp.static(FAR))
@@ -95,33 +99,57 @@ def tree_kernel(precision):
             )
             last = ldi(ints, wp.static(at.LAST), n, i)
             near = wp.where(last == wp.static(at.AFLOAT), real(0.0), eps)
-            o32 = wp.vec3(wp.float32(o[0]), wp.float32(o[1]), wp.float32(o[2]))
+            o32 = wp.vec3(wp.float32(o[0] - mx), wp.float32(o[1] - my), wp.float32(o[2] - mz))
             d32 = wp.vec3(wp.float32(d[0]), wp.float32(d[1]), wp.float32(d[2]))
-            query = wp.bvh_query_ray(tree, o32, d32)
-            leaf = int(0)
+            inverse = wp.vec3(reciprocal(d32[0]), reciprocal(d32[1]), reciprocal(d32[2]))
             # the float32 cut-off lies beyond the best distance by more than its rounding
             # and by more than what counts as landing on two surfaces at once
-            while wp.bvh_query_next(query, leaf, wp.float32(best + real(8.0) * eps) * 1.00001):
-                row = tree_rows[leaf]
-                triangle = triangle_of_row[row]
-                t = real(wp.static(FAR))
-                if triangle >= 0:
-                    # a plane cannot be met again from itself
-                    if row != last:
-                        t = triangle_hit(o, d, triangles, triangle, numbers, row, eps, near, real(wp.static(FAR)))
+            limit = wp.float32(best + real(8.0) * eps) * wp.float32(1.00001)
+            stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
+            depth = int(0)
+            node = int(root)
+            stop = int(0)
+            going = int(1)
+            while going == 1:
+                if node >= 0:
+                    depth = push_slabs(boxes, node, o32, inverse, limit, stack, depth)
                 else:
-                    t = quadric_hit(
-                        o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)), numbers, domain,
-                        row,
-                    )  # fmt: skip
-                nearer = t < best or (t == best and row < best_row)
-                other = wp.where(nearer, best_row, row)
-                passed = wp.where(nearer, best, t)
-                if other < surfaces and passed < second:
-                    second = passed
-                if nearer:
-                    best = t
-                    best_row = row
+                    for block in range(-1 - node, stop):
+                        mask = candidates(cells, block, o32, d32, inverse, limit, off, kinds)
+                        numbered = wp.int64(block) * wp.int64(BLOCK_CELLS) + wp.int64(wp.static(BLOCK_CELLS - 8))
+                        while mask != 0:
+                            leaf = load_bits(cells, numbered + wp.int64(lowest_bit(mask)))
+                            mask = mask & (mask - 1)
+                            row = leaf & wp.static(BOX - 1)
+                            t = real(wp.static(FAR))
+                            if leaf < wp.static(BOX):
+                                # a plane cannot be met again from itself
+                                if row != last:
+                                    triangle = load_int(triangle_of_row, row)
+                                    t = triangle_hit(o, d, triangles, triangle, eps, near, real(wp.static(FAR)))
+                            else:
+                                t = quadric_hit(
+                                    o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)),
+                                    numbers, domain, row,
+                                )  # fmt: skip
+                            nearer = t < best or (t == best and row < best_row)
+                            other = wp.where(nearer, best_row, row)
+                            passed = wp.where(nearer, best, t)
+                            if other < surfaces and passed < second:
+                                second = passed
+                            if nearer:
+                                best = t
+                                best_row = row
+                                limit = wp.float32(best + real(8.0) * eps) * wp.float32(1.00001)
+                going = int(0)
+                while depth > 0 and going == 0:
+                    depth = depth - 1
+                    entry = load_key(stack, depth)
+                    if key_distance(entry) <= limit:
+                        going = int(1)
+                        slot = key_index(entry)
+                        node = load_int(children, slot)
+                        stop = load_int(ends, slot)
         st(distance, wp.static(at.NEAREST), n, i, best)
         st(distance, wp.static(at.RUNNER_UP), n, i, second)
         sti(row_hit, 0, n, i, best_row)

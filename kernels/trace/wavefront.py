@@ -201,7 +201,7 @@ class Bounce:
             for place, (row, size) in enumerate(row_groups(tables.linear_rows))
         ]
         if tables.tree is not None:
-            names = {**state, "triangles": tables.triangles, "tree_rows": tables.tree_rows, "tree": tables.tree.id,
+            names = {**state, **tables.tree.arguments(real), "triangles": tables.triangles,
                      "triangle_of_row": tables.triangle_of_row, "first": int(not self._search)}  # fmt: skip
             self._search.append(Command(tree_kernel(p), device, names))
         self._locate = None

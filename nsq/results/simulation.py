@@ -153,13 +153,16 @@ class SimulationResult:
         return self.replay
 
     def medium_mismatches(self) -> list[str]:
-        """One sentence for each surface that light reached through another medium than the one on its side."""
+        """One sentence for each surface that light reached through another medium than the one on its side.
+
+        The surface with most of such flux comes first.
+        """
+        found = [(name, books) for name, books in self.surfaces.items() if books.num_medium_mismatches]
         return [
             f"{name}: {books.num_medium_mismatches} rays ({books.medium_mismatch_flux:.3g} W) came through"
             + (" other media than the surface has on their side" if books.mismatched_media is None
                else " {}, where the surface has {}".format(*books.mismatched_media))
-            for name, books in self.surfaces.items()
-            if books.num_medium_mismatches
+            for name, books in sorted(found, key=lambda item: -item[1].medium_mismatch_flux)
         ]  # fmt: skip
 
     @property

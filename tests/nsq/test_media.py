@@ -204,6 +204,30 @@ def test_lenses_and_doublets_never_underflow(split_depth):
     assert all(books.num_medium_mismatches == 0 for books in result.surfaces.values())
 
 
+def test_a_warning_names_the_five_surfaces_with_most_flux():
+    scene = nsq.NSQScene()
+    for i in range(8):
+        pencil(scene, f"S{i}", (3.0 * i, 0.0, -5.0), (0.0, 0.0, 1.0), medium=BLOCK, total_flux=1.0 + i)
+        face = nsq.RefractiveComponent(
+            CS(x=3.0 * i), nsq.FinitePlaneGeometry(2.0, 2.0), nsq.VACUUM, CROWN, name=f"face {i}", coating=IDEAL
+        )
+        scene.add_component(f"face {i}", face)
+    enclose(scene, "D", 100.0)
+    with pytest.warns(UserWarning, match="face 7: .*; face 3: .*; and 3 surfaces more") as caught:
+        result = scene.trace(80)
+    assert "face 2" not in str(caught[0].message)
+    assert len(result.medium_mismatches()) == 8
+
+
+def test_one_ray_in_many_is_counted_without_a_warning():
+    scene = nsq.NSQScene()
+    pencil(scene, "bright", (0.0, 0.0, -5.0), (0.0, 0.0, 1.0), total_flux=1.0)
+    pencil(scene, "faint", (1.0, 0.0, -5.0), (0.0, 0.0, 1.0), medium=BLOCK, total_flux=5e-5)
+    scene.add_lens("L", CS(), nsq.LensConfig(np.inf, np.inf, 5.0, CROWN, 9.0))
+    enclose(scene, "D", 100.0)
+    assert len(quiet(scene, 10, max_depth=1).medium_mismatches()) == 1
+
+
 def test_counts_do_not_depend_on_batches_or_threads():
     found = []
     for threads, batch in ((1, 4096), (2, 16384)):
