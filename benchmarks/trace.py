@@ -1,4 +1,4 @@
-"""The trace against Optiland: rays per second, kernel compilation, start-up and peak memory.
+"""The trace against Optiland: rays per second, kernel compilation, start-up and peak memory; scenes of many surfaces.
 
 A collimated beam goes through a biconvex singlet onto a map of 16 x 16 pixels, in float64 on two threads, Fresnel
 splitting on. Rates are rays launched per second, medians of undisturbed runs, each side at a number of rays that suits
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+from benchmarks import crowds
 from benchmarks.timing import measure, require
 
 ROOT = Path(__file__).parents[1]
@@ -212,6 +213,8 @@ def main():
     compilation()
     start_up()
     memory()
+    print()
+    crowds.report()
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import timing
+from benchmarks import crowds, timing
 
 ROOT = Path(__file__).parents[1]
 
@@ -59,3 +60,28 @@ def test_peak_memory_of_a_child_is_its_own():
     command = "from benchmarks import timing; print(timing.peak_memory())"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert 1.0 < float(done.stdout) < 100.0
+
+
+@pytest.mark.parametrize("count", [3, 10, 300])
+def test_the_balls_of_a_crowd_are_apart_and_fill_what_they_should(count):
+    scene = crowds.balls(count)
+    middles = np.array([[s.cs.x, s.cs.y, s.cs.z] for s in scene.surfaces])
+    radius = scene.surfaces[0].geometry.radius
+    assert len(middles) == count
+    assert count * 4.0 / 3.0 * np.pi * radius**3 == pytest.approx(crowds.FILLED * (2.0 * crowds.HALF) ** 3)
+    gaps = np.linalg.norm(middles[:, None] - middles, axis=2) + 9.0 * radius * np.eye(count)
+    assert gaps.min() >= 2.0 * radius
+    assert np.linalg.norm(middles, axis=1).min() > radius
+    result = scene.trace(500, max_depth=crowds.DEPTH)
+    assert result.num_rays_escaped == 0
+    assert crowds.segments(result) >= 500
+
+
+def test_both_searches_of_the_mesh_trace_the_same_rays():
+    """The peer's float32 hits land on the same triangles but for rays at their edges."""
+    from nsq.geometries_mesh import MeshGeometry
+
+    assert MeshGeometry(crowds.bumpy(24, 12)).is_watertight
+    assert MeshGeometry(crowds.bumpy(24, 12)).volume > 0.0
+    _, gap = crowds.mesh(2000, 0.0, around=24, down=12)
+    assert gap < 5e-3

@@ -107,3 +107,41 @@ def test_a_wall_is_lit_evenly():
     uniform(np.arctan2(outward[:, 1], outward[:, 0]) / (2.0 * np.pi) + 0.5)
     # a chord meets both of its ends at the same angle, so directions on arrival are Lambertian as well
     uniform(1.0 - np.sum(outward * direction, axis=1) ** 2)
+
+
+@pytest.mark.parametrize("rho", [0.6, 0.97])
+def test_maps_on_the_wall_and_in_the_port_of_a_sphere(rho):
+    """Irradiance on a cap of pixels: rho times the multiplier times the flux over the sphere's area, evenly.
+
+    A tap just inside both reads light on its way there, and again on its way back from the wall. A ray in some hundred
+    thousand goes along between wall and tap.
+    """
+    rays, part = 40_000, 0.04
+    scene = sphere(rho, [])
+    inner = RADIUS * (1.0 - 1e-6)
+    port = nsq.IrradianceDetectorConfig(
+        shape=nsq.ConicGeometry(inner, 0.0, aperture(part)), num_pixels_x=3, num_pixels_y=3, splat="hard"
+    )
+    scene.add_detector("port", CS(z=-inner, reference_cs=CS(rx=0.3)), port)
+    tap = nsq.IrradianceDetectorConfig(
+        shape=nsq.SphereGeometry(RADIUS * (1.0 - 3e-6)), num_pixels_x=6, num_pixels_y=4, absorb=False
+    )
+    scene.add_detector("tap", CS(), tap)
+    depth = 3 * int(np.ceil(np.log(1e-9) / np.log(rho * (1.0 - part))))
+    result = scene.trace(rays, max_depth=depth, min_flux_fraction=0.0, seed=2)
+    multiplier = 1.0 / (1.0 - rho * (1.0 - part))
+    found = result.detectors["port"]
+    near(found.total_flux_float, rho * part * multiplier, rays)
+    areas = found.pixel_areas.reshape(3, 3).numpy()
+    cap = 2.0 * np.pi * inner * (inner - np.sqrt(inner**2 - aperture(part) ** 2))
+    assert areas.sum() == pytest.approx(cap, rel=1e-10)
+    even = rho * multiplier / (4.0 * np.pi * inner**2)
+    # each pixel by the binomial sigma of what a ray may bring there, 1 at most
+    share = areas * even
+    assert np.all(np.abs(found.data.reshape(3, 3).numpy() - share) < 4.5 * np.sqrt(share / rays))
+    # the wall takes 1 - rho of what it receives
+    incident = result.total_flux_coating / (1.0 - rho)
+    assert incident == pytest.approx(result.surfaces["wall"].incident_flux, rel=1e-4)
+    near((1.0 - rho) * incident, 1.0 - rho * part * multiplier, rays)
+    read = result.detectors["tap"]
+    assert read.total_flux_float == pytest.approx((1.0 + rho) * incident + found.total_flux_float, rel=1e-4)
