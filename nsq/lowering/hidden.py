@@ -68,6 +68,8 @@ def _covers(k: int, items: list[Any], rows: Rows, frames: tuple[np.ndarray, np.n
     else:
         # all else is one row; whoever coincides with it lies on the whole of the surface that it is a part of
         points = _world(_samples(items[k].geometry), k, frames)
+        if not len(points):
+            return []
         few = points[:: max(1, len(points) // 6)]
         others = earlier[np.all(_distance(few, numbers[earlier]) <= near, axis=0)]
         overlapping = [other for other in others if _overlap(own[0], other, points, rows, items, frames, near)]
@@ -203,4 +205,6 @@ _POINTS: dict[type, Callable[[Any], np.ndarray]] = {
 
 
 def _samples(shape: Any) -> np.ndarray:
-    return next(_POINTS[kind] for kind in type(shape).__mro__ if kind in _POINTS)(shape)
+    """Points (n, 3) of a shape; none of one that is not known here, such as a user's own."""
+    known = next((_POINTS[kind] for kind in type(shape).__mro__ if kind in _POINTS), None)
+    return np.zeros((0, 3)) if known is None else known(shape)

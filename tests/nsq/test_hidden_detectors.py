@@ -109,6 +109,21 @@ def test_what_is_covered_reads_nothing_and_a_micrometre_off_it_reads():
     assert [result.detectors[n].num_rays_hit for n in ("D0", "D1", "end")] == [10, 0, 10]
 
 
+class Bowl(nsq.geometries.Geometry):
+    """A shape of a user's own, here a sphere's quadric."""
+
+    quadric = staticmethod(BALL.quadric)
+
+    def numbers(self):
+        return (5.0, np.inf)
+
+
+def test_shapes_of_users_are_left_alone():
+    assert named(scene_of(("face", CS(), Bowl()), ("D", CS(), Bowl()))) == []
+    # a known detector lies on whatever a user's shape is, as far as the quadric and the limits say
+    assert named(scene_of(("face", CS(), Bowl()), ("D", CS(), BALL(5.0)))) == [("D", "face")]
+
+
 def test_the_look_at_a_scene_is_quick():
     """A thousand balls and a mesh of twenty thousand triangles take a few hundredths of a second."""
     import torch
