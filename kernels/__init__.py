@@ -15,6 +15,7 @@ def all_modules():
     from kernels.trace.interact import interact_kernel
     from kernels.trace.splitting import split_kernels
     from kernels.trace.tree import tree_kernel
+    from kernels.trace.visibility import visibility_kernels
     from kernels.trace.warmup import (
         adjoint_kernels,
         forward_kernels,
@@ -42,6 +43,7 @@ def all_modules():
         for angles in (False, True):
             kernels += variant_kernels(precision, backward=True, turbid=True, angles=angles)
         kernels += sobol_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)), True)
+        kernels += [kernel for sags in (False, True) for kernel in visibility_kernels(precision, sags)]
         kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
         kernels += [interact_kernel(precision, splits=True, turbid=True)]
     return modules_of(kernels)

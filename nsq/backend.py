@@ -14,8 +14,9 @@ from ._files import PathLike
 from .assemble import assemble
 from .longrun import Limits, check_limits
 from .lower import lower
-from .numbers import check_choice, check_count, check_flag, check_number
+from .numbers import check_choice, check_constant, check_count, check_flag, check_number
 from .ranks import Alone, Ranks
+from .visibility import VISIBILITY, WIDTH, warn_of_limits
 
 if TYPE_CHECKING:
     from .results import SimulationResult
@@ -36,6 +37,10 @@ class TorchBackend:
         with
             the number of rays; "autograd" keeps every state from the forward pass. Both give the same gradient.
         precision: "float64" or "float32", of the trace; results and gradients are float64 tensors either way.
+        visibility: "band" differentiates also what a moving edge lets pass or stops; "off" leaves that out.
+        visibility_width: half width of the band about an edge in which rays sample that, as a share of the smaller of
+            the aperture and the spread of the light on it, above 0 and at most 0.5. Narrow bands are noisy, and the
+            bias grows with the square of the width.
         device: where to trace, such as "cpu" or "cuda:0"; None is where the scene's tensors are, else the CPU. A list
             of devices shares the rays of a trace out among them; on CPUs, and on GPUs of one kind, the result has the
             bits of a trace on one of them.
@@ -49,12 +54,16 @@ class TorchBackend:
         gradient_mode: str = "prb",
         precision: str = "float64",
         device: str | torch.device | Sequence[str | torch.device] | None = None,
+        visibility: str = "band",
+        visibility_width: float = WIDTH,
     ) -> None:
         self.seed = check_seed(seed)
         self.gradient_mode = check_choice(gradient_mode, "gradient_mode", GRADIENT_MODES)
         self.precision = check_choice(precision, "precision", PRECISIONS)
         self.devices = check_devices(device)
         self.device = self.devices if len(self.devices) > 1 else check_device(device)
+        self.visibility = check_choice(visibility, "visibility", VISIBILITY)
+        self.visibility_width = check_width(visibility_width)
 
     def trace(
         self,
@@ -73,6 +82,8 @@ class TorchBackend:
         target_map_error: float | Mapping[str, float] | None = None,
         checkpoint: PathLike | None = None,
         checkpoint_every: float = 60.0,
+        visibility: str | None = None,
+        visibility_width: float | None = None,
     ) -> SimulationResult:
         """Trace a scene. Arguments, result and errors are those of `NSQTracer.trace`."""
         started = time.perf_counter()
@@ -86,6 +97,8 @@ class TorchBackend:
         if precision is not None:
             check_choice(precision, "precision", PRECISIONS)
         check_flag(progress, "progress")
+        if visibility is not None:
+            check_choice(visibility, "visibility", VISIBILITY)
         if not isinstance(record_paths, bool):
             record_paths = check_count(record_paths, "record_paths", minimum=0) or False
         scene.validate()
@@ -102,6 +115,9 @@ class TorchBackend:
             )
         if limits is None and progress and not gradients:
             limits = Limits(started)
+        visibility = visibility or self.visibility
+        if gradients and visibility == "off":
+            warn_of_limits([*scene.surfaces, *scene.detectors])
         policy = scene.sampling_policy
         split_depth = policy.split_depth
         if split_depth and gradients:
@@ -128,6 +144,8 @@ class TorchBackend:
             progress=progress,
             limits=limits,
             ranks=self._ranks(),
+            visibility=visibility,
+            visibility_width=self.visibility_width if visibility_width is None else check_width(visibility_width),
         )
         return assemble(scene, ir, engine.Trace(ir, options), record_paths)
 
@@ -144,13 +162,18 @@ class TorchBackend:
     def __repr__(self) -> str:
         return (
             f"TorchBackend(seed={self.seed!r}, gradient_mode={self.gradient_mode!r}, precision={self.precision!r},"
-            f" device={self.device!r})"
+            f" device={self.device!r}, visibility={self.visibility!r}, visibility_width={self.visibility_width!r})"
         )
 
 
 def check_seed(seed: Any) -> int | None:
     """None, or a whole number of any sign as a Python int."""
     return None if seed is None else check_count(seed, "seed", minimum=-(2**63))
+
+
+def check_width(width: Any) -> float:
+    """The half width of visibility bands, as a share of the aperture."""
+    return check_constant(width, "visibility_width", positive=True, maximum=0.5)
 
 
 def check_device(device: Any) -> str | None:

@@ -31,6 +31,7 @@ from .longrun import Limits, LongRun, Outlook, Workplace
 from .lowering.ir import SceneIR
 from .progress import Progress, stopping
 from .ranks import Alone, Ranks, share
+from .visibility import MOVING, WIDTH, bands_of
 
 # Columns of a state lie this many cells further apart than a batch has rays: columns a power of two apart would share
 # cache sets.
@@ -58,6 +59,8 @@ class Options:
     progress: bool = False
     limits: Limits | None = None
     ranks: Ranks = field(default_factory=Alone)
+    visibility: str = "band"
+    visibility_width: float = WIDTH
 
 
 @dataclass
@@ -265,8 +268,14 @@ class Trace:
         """Gradients of the tables, float64 and shaped as they are, from those of the maps, totals and ray tables."""
         places = self._places(tensors)
         kinds = {source.kind for source in self.run.sources}
+        names = self.ir.tensors.__dataclass_fields__
+        moves = any(w for name, w in zip(names, wanted, strict=True) if name in MOVING)
+        edges = moves and self.options.visibility == "band"
+        bands = {}
         for tables in places:
-            load_modules(tables.precision, tables.device, kinds, **_needs(tables, self.run))
+            load_modules(tables.precision, tables.device, kinds, edges=edges, **_needs(tables, self.run))
+            if edges:
+                bands[id(tables)] = bands_of(self.ir, tables, self.run, self.options.visibility_width)
         desks, size, capacity = self._desks(places)
         options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5])}
         stop = threading.Event()
@@ -276,7 +285,7 @@ class Trace:
         upstream = {id(tables): Loss.build(tables, loss[0], loss[1], keys, loss[2]) for tables in places}
 
         def differentiate(tables: Tables, kept: bool, mine: list) -> Any:
-            adjoint = Adjoint(tables, self.run, capacity, upstream[id(tables)], **options)
+            adjoint = Adjoint(tables, self.run, capacity, upstream[id(tables)], bands=bands.get(id(tables)), **options)
             lane = None if kept else ReplayLane(tables, self.run, capacity, fills_maps=False)
             for item in mine:
                 if stop.is_set():
@@ -291,7 +300,6 @@ class Trace:
             for tables, mine in zip(desks, work, strict=True)
         ]
         total = functools.reduce(operator.add, lanes.run([stopping(task, stop) for task in tasks]))
-        names = self.ir.tensors.__dataclass_fields__
         return [
             self.options.ranks.add_array(getattr(total, name)[: tensor.numel()].reshape(tensor.shape))
             for name, tensor in zip(names, tensors, strict=True)
@@ -313,7 +321,6 @@ class Trace:
         of_surfaces = geometry.owner < len(ir.surface_names)
         floats |= {
             "domain": _grown(geometry.domain, of_surfaces, self.run.eps),
-            "triangles": geometry.triangles,
             "attenuation": 4.0e3 * math.pi / ir.wavelengths,
             "detector_sigmas": ir.detector_sigmas,
             "lobes": ir.lobes,

@@ -21,7 +21,7 @@ from .lowering.hidden import warn_of_hidden_detectors
 from .lowering.ir import SceneIR, SceneTensors
 from .lowering.optics import Lobes, Media, angular_tables, lobe_shares, medium_classes, share_tables
 from .lowering.readers import lower_readers
-from .lowering.surfaces import lower_rows, warn_of_limits
+from .lowering.surfaces import lower_rows
 from .lowering.targets import lower_targets
 from .numbers import to_float
 
@@ -51,7 +51,6 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         media.number_of(source.medium)
     items = [*surfaces, *detectors]
     aims_at, aims = lower_targets(scene)
-    warn_of_limits(items)
     turn, place = lower_frames([item.cs for item in [*items, *sources]], device)
     rows = [_surface_row(s, media, lobes) for s in surfaces] + [_detector_row(d, k) for k, d in enumerate(detectors)]
     table = np.array(rows, dtype=np.int64).reshape(-1, at.NUM_ROW_INTS)
@@ -93,6 +92,8 @@ def lower(scene: NSQScene, num_rays: int, device: Any = "cpu") -> SceneIR:
         sag_numbers=geometry.sag_numbers,
         angular=angular,
         media=scattering,
+        limits=geometry.limits,
+        triangles=geometry.corners,
     )
     return SceneIR(
         tensors=tensors,

@@ -46,6 +46,8 @@ class NSQTracer:
         target_map_error: float | Mapping[str, float] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
+        visibility: str | None = None,
+        visibility_width: float | None = None,
     ) -> SimulationResult:
         """Trace ``num_rays`` rays.
 
@@ -63,6 +65,8 @@ class NSQTracer:
                 any batch size), False none. The rays are traced again for it, so the trace itself is none the slower.
             precision: "float64" or "float32"; None takes the backend's.
             progress: show a progress bar.
+            visibility: "band" or "off": whether gradients count what a moving edge lets pass; None takes the backend's.
+            visibility_width: half width of the bands that sample it, a share of the aperture; None takes the backend's.
             max_seconds: stop after so many seconds of this call, > 0, with the rays traced by then; ``math.inf`` makes
                 a long run of a trace and does not stop it.
             target_error: stop when the relative standard error of a detector's total flux is no larger: a number for
@@ -104,4 +108,6 @@ class NSQTracer:
             target_map_error=target_map_error,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
+            visibility=visibility,
+            visibility_width=visibility_width,
         )

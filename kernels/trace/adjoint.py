@@ -13,6 +13,7 @@ from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
+from kernels.trace.visibility import EdgeTerms
 from kernels.trace.volume import collision_kernel, collision_moves
 from kernels.trace.wavefront import FRESNEL_BRANCH, RETREAT, at_cell, hits_to_record, keyed, variant_of
 
@@ -60,6 +61,8 @@ class Gradients:
     sag_numbers: np.ndarray
     angular: np.ndarray
     media: np.ndarray
+    limits: np.ndarray
+    triangles: np.ndarray
 
     def __add__(self, other):
         return Gradients(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -73,7 +76,7 @@ def record_key(ids, bounces):
 class Adjoint:
     """Gradients of one loss, added up over recorded batches of up to ``capacity`` rays."""
 
-    def __init__(self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True):
+    def __init__(self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True, bands=None):
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
         self._wanted = {
             "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
@@ -112,6 +115,8 @@ class Adjoint:
             self._given, self._given_gradient = zeros(at.NUM_GIVEN * capacity), zeros(at.NUM_GIVEN * capacity)
             self._given.grad = self._given_gradient
         self._launches, self._births = {}, {}
+        # boundary terms, where visibility is differentiated
+        self._edges = None if bands is None else EdgeTerms(tables, run, capacity, loss, bands)
 
     def add(self, record):
         """Differentiate a recorded batch and add its gradients."""
@@ -143,6 +148,8 @@ class Adjoint:
                 launch["locate adjoint"].run(step.count)
             stretches = 1 if self._tables.device.is_cpu else -(-step.count // _GPU_STRETCH)
             launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
+            if self._edges is not None:
+                self._edges.add(record.stages[bounce], step.count, record.start, bounce, self._before)
         self._add_births(record)
         small = [(self._detector_sum, self._detectors)]
         t = self._tables
@@ -163,9 +170,13 @@ class Adjoint:
             ("numbers", self._scatter_sum), ("extinction", self._extinction_sum), ("media", self._media_sum)
         ):  # fmt: skip
             sums[name] += more
+        sums |= {name: np.zeros(getattr(self._tables, name).size) for name in ("limits", "triangles")}
+        sums["sag_numbers"] = self._sag_sum.copy()
+        for name, total in (self._edges.gradients() if self._edges is not None else {}).items():
+            sums[name] += total
         return Gradients(
             **sums, detector_numbers=self._detector_sum.copy(), source_numbers=self._source_sum.ravel().copy(),
-            shares=self._share_sum.copy(), sag_numbers=self._sag_sum.copy(),
+            shares=self._share_sum.copy(),
         )  # fmt: skip
 
     def _launches_of(self, stage):

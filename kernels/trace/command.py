@@ -26,6 +26,10 @@ class Command:
         self._kept = {"inputs": inputs, "options": options}
         self._packed = _pack(self._launch, self._names) if self._launch.device.is_cpu else None
 
+    def takes(self, name):
+        """Whether the kernel has an argument of that name."""
+        return name in self._names
+
     def run(self, dim, changed=None):
         """Launch over ``dim`` cells; new arguments stay for the launches that follow."""
         if self._packed is None:

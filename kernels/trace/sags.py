@@ -43,7 +43,8 @@ def surface_of(precision):
 
 
 @functools.cache
-def _locals(precision):
+def frame_of(precision):
+    """``(vec3, to_local, to_world, origin)``: the frame that a sag's block of numbers begins with."""
     b = bundle(precision)
     real, array = b.real, b.array
     vec3 = wp.types.vector(length=3, dtype=real)
@@ -117,7 +118,7 @@ def search_sag_kernel(precision):
     """Search of one sag row; a ray keeps what an earlier search found if that is nearer."""
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
-    vec3, to_local, _to_world, origin = _locals(precision)
+    vec3, to_local, _to_world, origin = frame_of(precision)
     surface = surface_of(precision)
 
     @wp.func
@@ -229,7 +230,7 @@ def locate_sag_kernel(precision, backward=False):
     """Distance and normal of the rays that met a sag row; ``backward=True`` is the kernel with an adjoint."""
     b = bundle(precision)
     real, array, detach, ld_fixed = b.real, b.array, b.detach, b.ld_fixed
-    vec3, to_local, to_world, origin = _locals(precision)
+    vec3, to_local, to_world, origin = frame_of(precision)
     surface = surface_of(precision)
     name = f"kernels.trace.{precision}.sag"
 

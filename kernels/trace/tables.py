@@ -94,6 +94,7 @@ class Tables:
     angular: wp.array
     sag_numbers: wp.array
     sag_limits: wp.array
+    limits: wp.array
     planes: wp.array
     medium_classes: wp.array
     triangles: wp.array

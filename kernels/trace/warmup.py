@@ -18,6 +18,7 @@ from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import GROUPS, search_kernel
 from kernels.trace.splitting import split_kernels
 from kernels.trace.tree import tree_kernel
+from kernels.trace.visibility import visibility_kernels
 from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
 _lock = threading.Lock()
@@ -88,7 +89,7 @@ def modules_of(kernels):
 
 def load_modules(
     precision, device, kinds=(), *, born=(), scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
-    turbid=False, splits=False, sobol=False,
+    turbid=False, splits=False, sobol=False, edges=False,
 ):  # fmt: skip
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
@@ -111,6 +112,7 @@ def load_modules(
             [*split_kernels(precision), interact_kernel(precision, splits=True, **variant)] if splits else []
         ),
         **{("table", kind, sobol): lambda kind=kind: table_kernels(precision, (kind,), sobol) for kind in born},
+        ("edges", sags): lambda: visibility_kernels(precision, sags) if edges else [],
         ("sobol", False): lambda: sobol_kernels(precision) if sobol else [],
         **{("birth", kind, sobol): lambda kind=kind: adjoint_kernels(precision, (kind,), sobol) for kind in kinds},
     }

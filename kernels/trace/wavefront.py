@@ -239,8 +239,16 @@ class Bounce:
 
     def step(self, count, base, bounce):
         """Move ``count`` rays to their next event."""
+        self.search(count)
+        self.move(count, base, bounce)
+
+    def search(self, count):
+        """Find the next surface of ``count`` rays."""
         for search in self._search:
             search.run(count)
+
+    def move(self, count, base, bounce):
+        """Move ``count`` rays to the surface that was found."""
         if self._collide is not None:
             self._collide.run(count, keyed(base, bounce))
         self.interact(count, base, bounce)

@@ -38,11 +38,16 @@ class Sides:
 
 @dataclass(frozen=True)
 class Merged:
-    """Rows after merging: the row that each comes from, the other rows that lie on it, its limits, and its media."""
+    """Rows after merging: the row that each comes from, the other rows that lie on it, its limits, and its media.
+
+    ``ends`` (rows, 2) says where the limits of the distance from the axis come from: a row, times two, plus one for the
+    outer limit of that row.
+    """
 
     source: np.ndarray
     covered: tuple[tuple[int, ...], ...]
     domain: np.ndarray
+    ends: np.ndarray
     front: np.ndarray
     back: np.ndarray
 
@@ -55,6 +60,8 @@ class _Part:
     front: int
     back: int
     covered: frozenset[int] = frozenset()
+    low_from: int = 0
+    high_from: int = 1
 
 
 def merge_contacts(
@@ -62,7 +69,7 @@ def merge_contacts(
 ) -> Merged:
     """Merge the coincident ones among the rows ``candidates``; the others pass unchanged."""
     parts = {
-        row: [_Part(row, domain[row, RHO_MIN2], domain[row, RHO_MAX2], sides.front[row], sides.back[row])]
+        row: [_Part(row, *domain[row, [RHO_MIN2, RHO_MAX2]], sides.front[row], sides.back[row], frozenset(), 2 * row, 2 * row + 1)]
         for row in range(len(numbers))
     }
     for i, j in _coincident_pairs(numbers, domain, candidates, _TOLERANCE * size):
@@ -76,6 +83,7 @@ def merge_contacts(
         source=np.array([part.source for part in flat]),
         covered=tuple(tuple(sorted(part.covered)) for part in flat),
         domain=limits,
+        ends=np.array([(part.low_from, part.high_from) for part in flat]).reshape(-1, 2),
         front=np.array([part.front for part in flat]),
         back=np.array([part.back for part in flat]),
     )
@@ -125,18 +133,27 @@ def _join(parts: dict[int, list[_Part]], i: int, j: int, aligned: bool, sides: S
             joint = _joint(first, second, aligned, sides, (i, j))
             joint.low2, joint.high2 = low, high
             joint.covered = (first.covered | second.covered | {i, j}) - {joint.source}
+            joint.low_from = first.low_from if first.low2 == low else second.low_from
+            joint.high_from = first.high_from if first.high2 == high else second.high_from
             parts[i].remove(first)
             parts[j].remove(second)
-            parts[i] += [joint, *_rest(first, low, high)]
-            parts[j] += _rest(second, low, high)
+            parts[i] += [joint, *_rest(first, joint)]
+            parts[j] += _rest(second, joint)
             return _join(parts, i, j, aligned, sides) if parts[j] and len(parts[i]) > 1 else None
     return None
 
 
-def _rest(part: _Part, low: float, high: float) -> list[_Part]:
-    """What is left of a part without the ring from low to high."""
-    rings = [(part.low2, low), (high, part.high2)]
-    return [_Part(part.source, a, b, part.front, part.back, part.covered) for a, b in rings if b > a * (1.0 + 1e-12)]
+def _rest(part: _Part, ring: _Part) -> list[_Part]:
+    """What is left of a part without what a ring covers."""
+    sides = [
+        (part.low2, ring.low2, part.low_from, ring.low_from),
+        (ring.high2, part.high2, ring.high_from, part.high_from),
+    ]
+    return [
+        _Part(part.source, low, high, part.front, part.back, part.covered, low_from, high_from)
+        for low, high, low_from, high_from in sides
+        if high > low * (1.0 + 1e-12)
+    ]
 
 
 def _joint(first: _Part, second: _Part, aligned: bool, sides: Sides, rows: tuple[int, int]) -> _Part:

@@ -25,6 +25,8 @@ class SceneTensors:
         sag_numbers: (S,), frames and numbers of surfaces given by a sag, one after another.
         angular: (A,), tables over angle of coatings, one after another.
         media: (media, W, 3), scatter inside them: collisions per mm, albedo, mean cosine.
+        limits: (rows, 12), local x and y axes and where a row ends: only visibility has gradients with respect to it.
+        triangles: (T, 9), corners of the triangles of meshes: likewise.
         shares: (rows, 3), share of flux scattered, reflectance of the lobe, probability that a lobe lies behind.
     """
 
@@ -39,6 +41,8 @@ class SceneTensors:
     sag_numbers: torch.Tensor
     angular: torch.Tensor
     media: torch.Tensor
+    limits: torch.Tensor
+    triangles: torch.Tensor
 
     def as_tuple(self) -> tuple[torch.Tensor, ...]:
         return tuple(getattr(self, f.name) for f in fields(self))

@@ -6,7 +6,7 @@ registration, surfaces before detectors, and `Rows.owner` says whose row it is.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from kernels.shapes.quadric import NUM_DOMAIN
 from kernels.trace import layout as at
 from kernels.trace import probe
+from kernels.trace.rims import RHO_MAX, RHO_MIN
 
 from ..coordinates import lower_frames
 from ..geometries import (
@@ -46,8 +47,11 @@ class Rows:
     Attributes:
         numbers: (rows, 10) tensor, attached: origin, axis, quadric coefficients.
         domain: (rows, 15) array: the other axes and the limits.
+        limits: (rows, 12) tensor, attached: the other axes, the range of the distance from the axis, half widths and
+            the range of height, mm. Infinite where nothing ends.
         owner: (rows,) integers: the surface or detector, counted together.
-        triangles: (T, 9) array of vertices, world mm; triangle_of_row: (rows,), -1 for analytic shapes.
+        triangles: (T, 9) array of vertices, world mm; corners: the same as a tensor, attached;
+            triangle_of_row: (rows,), -1 for analytic shapes.
         linear_rows: rows that are searched one after another; tree_rows: those in the tree, with their boxes
             (n, 3) lower and upper corners.
         sags: (row, code, block of numbers, block of limits) of every surface given by a sag, with their numbers,
@@ -60,8 +64,10 @@ class Rows:
 
     numbers: torch.Tensor
     domain: np.ndarray
+    limits: torch.Tensor
     owner: np.ndarray
     triangles: np.ndarray
+    corners: torch.Tensor
     triangle_of_row: np.ndarray
     linear_rows: tuple[int, ...]
     tree_rows: np.ndarray
@@ -87,6 +93,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
     sagged = [k for k, item in enumerate(items) if is_sag(item.geometry)]
     analytic = sorted({*range(len(items))} - {*meshes, *sagged})
     parts, order = [], []
+    ends = place.new_tensor(_ENDLESS).repeat(len(owner), 1)
     domain = np.zeros((len(owner), NUM_DOMAIN))
     first = np.concatenate([[0], np.cumsum(counts)])[:-1]
     lower, upper = np.full((len(owner), 3), -np.inf), np.full((len(owner), 3), np.inf)
@@ -96,9 +103,11 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         parts.append(torch.cat([own_place, own_turn[:, :, 2], coefficients], dim=1))
         rows = first[analytic]
         order.append(rows)
-        domain[rows] = _domain(own_turn, limits)
+        domain[rows] = _domain(own_turn, limits.detach())
+        edges = torch.cat([own_turn[:, :, 0], own_turn[:, :, 1], limits[:, :6]], dim=1)
+        ends = ends.index_copy(0, torch.as_tensor(rows, device=place.device), edges)
         lower[rows], upper[rows] = _world_boxes(own_turn, own_place, boxes)
-    triangles, triangle_of_row = [], np.full(len(owner), -1)
+    triangles, all_corners, triangle_of_row = [], [place.new_zeros(0, 3, 3)], np.full(len(owner), -1)
     for k in meshes:
         corners = items[k].geometry.triangles().to(place.device) @ turn[k].T + place[k]
         rows = np.arange(first[k], first[k] + counts[k])
@@ -107,12 +116,14 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         triangle_of_row[rows] = sum(map(len, triangles)) + np.arange(counts[k])
         detached = corners.detach().cpu().numpy()
         triangles.append(detached)
+        all_corners.append(corners)
         lower[rows], upper[rows] = detached.min(axis=1), detached.max(axis=1)
     if sagged:
         # the row says where it is and that it faces along its axis; its sag says the rest
         plane = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=place.dtype, device=place.device).expand(len(sagged), 4)
         parts.append(torch.cat([place[sagged], turn[sagged][:, :, 2], plane], dim=1))
         order.append(first[sagged])
+        ends = _sag_ends(ends, first[sagged], [items[k].geometry.aperture_radius for k in sagged])
     sags, sag_numbers, sag_limits = lower_sags(items, sagged, first, turn, place)
     numbers = torch.cat(parts)[torch.as_tensor(np.argsort(np.concatenate(order)), device=place.device)]
     size = _size(place, lower, upper)
@@ -128,6 +139,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         keep = merged.source
         covered = tuple((row, int(owner[other])) for row, others in enumerate(merged.covered) for other in others)
         numbers, domain = numbers[torch.as_tensor(keep, device=place.device)], merged.domain
+        ends = _merged_ends(ends, keep, merged.ends)
         owner, triangle_of_row, lower, upper = owner[keep], triangle_of_row[keep], lower[keep], upper[keep]
         front, back = merged.front, merged.back
         where = {int(row): new for new, row in enumerate(keep)}
@@ -139,7 +151,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
     reach = float(np.abs(np.concatenate([lower[bounded], upper[bounded]])).max()) if bounded.any() else 0.0
     grow = _GROWTH * max(reach, float(place.detach().abs().max()))
     return Rows(
-        numbers=numbers, domain=domain, owner=owner,
+        numbers=numbers, domain=domain, limits=ends, owner=owner, corners=torch.cat(all_corners).reshape(-1, 9),
         triangles=np.concatenate(triangles).reshape(-1, 9) if triangles else np.zeros((0, 9)),
         triangle_of_row=triangle_of_row, sags=sags, sag_numbers=sag_numbers,
         sag_limits=sag_limits, tree_rows=tree_rows,
@@ -147,6 +159,25 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         tree_lower=lower[tree_rows] - grow, tree_upper=upper[tree_rows] + grow, size=size, front=front, back=back,
         covered=covered,
     )  # fmt: skip
+
+
+# limits of a row that goes on for ever
+_ENDLESS = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, math.inf, math.inf, math.inf, -math.inf, math.inf)
+
+
+def _sag_ends(ends: torch.Tensor, rows: np.ndarray, radii: list[Any]) -> torch.Tensor:
+    """Limits with those of rows that end at a radius and nowhere else."""
+    where = torch.as_tensor(rows, device=ends.device)
+    kept = ends[where]
+    outer = stack(radii, ends.device)[:, None]
+    return ends.index_copy(0, where, torch.cat([kept[:, :RHO_MAX], outer, kept[:, RHO_MAX + 1 :]], dim=1))
+
+
+def _merged_ends(ends: torch.Tensor, keep: np.ndarray, sources: np.ndarray) -> torch.Tensor:
+    """Limits of merged rows: those of the rows they come from, but for the range of the distance from the axis."""
+    kept, chosen = (torch.as_tensor(a, device=ends.device) for a in (keep, sources))
+    out, ranges = ends[kept], ends[:, RHO_MIN : RHO_MAX + 1].reshape(-1)[chosen]
+    return torch.cat([out[:, :RHO_MIN], ranges, out[:, RHO_MAX + 1 :]], dim=1)
 
 
 def is_mesh(geometry: Any) -> bool:
@@ -178,7 +209,7 @@ def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.T
         numbers = stack(values, device).reshape(len(places), -1)
         shaped = kind.quadric(numbers)
         coefficients.append(shaped[0])
-        limits.append(shaped[1].detach())
+        limits.append(shaped[1])
         boxes.append(_BOXES.get(kind, _unbounded)(numbers.detach().cpu().numpy()))
         order += places
     back = torch.argsort(torch.tensor(order, device=coefficients[0].device))
@@ -186,8 +217,8 @@ def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.T
 
 
 def _domain(turn: torch.Tensor, limits: torch.Tensor) -> np.ndarray:
-    """The search's limits: the local x and y axes, squared radii, half sides, z range, sheet, and whether the nearer
-    root alone counts."""
+    """The search's limits, from detached ones: the local x and y axes, squared radii, half sides, z range, sheet, and
+    whether the nearer root alone counts."""
     axes = turn.detach()[:, :, :2].transpose(1, 2).reshape(-1, 6)
     return torch.cat([axes, limits[:, :2] ** 2, limits[:, 2:]], dim=1).cpu().numpy()
 
@@ -305,20 +336,3 @@ def lower_surfaces(placed: list[tuple[Any, Any]]) -> tuple[Rows, probe.Surfaces]
         tree=(rows.tree_rows, rows.tree_lower, rows.tree_upper), sags=rows.sags, sag_limits=rows.sag_limits,
     )  # fmt: skip
     return rows, surfaces
-
-
-# numbers of a surface that only say where it ends: no derivative reaches them
-_LIMITS = ("aperture_radius", "inner_radius", "outer_radius")
-
-
-def warn_of_limits(items: list[Any]) -> None:
-    """Warn of every rim that requires a gradient which the trace does not have."""
-    for item in items:
-        for name in _LIMITS:
-            value = getattr(item.geometry, name, None)
-            if torch.is_grad_enabled() and isinstance(value, torch.Tensor) and value.requires_grad:
-                warnings.warn(
-                    f"{item.name or type(item).__name__}: {name} requires a gradient, but what a moving rim lets pass"
-                    " (visibility) is not differentiated",
-                    stacklevel=2,
-                )

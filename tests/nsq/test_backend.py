@@ -117,18 +117,19 @@ def lens_scene(front_aperture_radius=10.0, size=20.0):
     return scene
 
 
-def test_an_aperture_that_wants_a_gradient_is_warned_of():
+def test_an_aperture_that_wants_a_gradient_is_warned_of_where_visibility_is_off():
     aperture = torch.tensor(10.0, dtype=torch.float64, requires_grad=True)
     with pytest.warns(UserWarning, match="visibility") as caught:
-        lens_scene(aperture).trace(100)
+        lens_scene(aperture).trace(100, visibility="off")
     for warning, face in zip(caught, ("L.front", "L.back"), strict=True):
         assert f"{face}: aperture_radius requires a gradient" in str(warning.message)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lens_scene(aperture.detach()).trace(100)
+        lens_scene(aperture).trace(100)
+        lens_scene(aperture.detach()).trace(100, visibility="off")
         lens_scene().trace(100)
         with torch.no_grad():
-            lens_scene(aperture).trace(100)
+            lens_scene(aperture).trace(100, visibility="off")
 
 
 def test_the_size_of_a_detector_has_a_gradient_without_a_warning():

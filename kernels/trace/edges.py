@@ -1,0 +1,508 @@
+"""Kernels of visibility gradients: find rays near edges, move them onto both sides of the edge, compare the fates.
+
+A ray within a band about an edge makes an *event*. `shift` moves the ray onto the edge, a hair to either side of it;
+both are traced on as ordinary rays, and `tally` adds what they bring the loss: the inner one positive, the outer one
+negative. `pull` is the gap of the original ray; launched as an adjoint with kernel times difference for a weight, it is
+the boundary term of the derivative. See `kernels.trace.visibility`.
+"""
+
+import functools
+
+import warp as wp
+
+from kernels.modules import kernel_module
+from kernels.precision import INT, LONG, bundle, ldi, sti
+from kernels.shapes.quadric import NEAREST_ONLY, NUM_DOMAIN, NUM_NUMBERS, SHEET0, SHEET1
+from kernels.trace import layout as at
+from kernels.trace import rims as edge
+from kernels.trace.books import count_up
+from kernels.trace.rims import rims
+from kernels.trace.sags import NUM_FRAME, frame_of, surface_of
+from kernels.trace.search import FAR
+
+# columns of an event: the ray's cell, the row, the kind of edge
+CELL, ROW, KIND = range(3)
+NUM_EVENT_INTS = 3
+# float columns: distance along the ray, weight, what the two fates differ by, and the point of the edge
+DISTANCE, WEIGHT, DIFFERENCE, POINT = 0, 1, 2, 3
+NUM_EVENT_FLOATS = 6
+# a pair starts this share of the band's half width from the edge, and is expected to meet within so many such hairs
+HAIR, NEAR = 1e-3, 64.0
+# How far behind what a ray meets its edges are looked for, in half widths. Beside an edge the ray may meet another
+# surface at a small angle, long before it would pass the edge: a corner seen along one of its faces.
+BEHIND = 64.0
+# steps that bring a ray onto an edge
+_STEPS = 8
+
+
+@functools.cache
+def _rays(precision):
+    b = bundle(precision)
+    array, ld = b.array, b.ld
+    vec3 = rims(precision).vec3
+
+    @wp.func
+    def place(floats: array, n: wp.int64, i: int):
+        return vec3(
+            ld(floats, wp.static(at.X), n, i), ld(floats, wp.static(at.Y), n, i), ld(floats, wp.static(at.Z), n, i)
+        )
+
+    @wp.func
+    def heading(floats: array, n: wp.int64, i: int):
+        return vec3(
+            ld(floats, wp.static(at.L), n, i), ld(floats, wp.static(at.M), n, i), ld(floats, wp.static(at.N), n, i)
+        )
+
+    return place, heading
+
+
+def _module(precision, sags=False):
+    return kernel_module(f"kernels.trace.{precision}.edges" + ("_sag" if sags else ""))
+
+
+@functools.cache
+def event_of(precision):
+    """A Warp function that enters an event for a ray with the gap ``g`` if that is within the band."""
+    b = bundle(precision)
+    real, array, st = b.real, b.array, b.st
+
+    @wp.func
+    def enter(
+        g: real, width: real, t: real, i: int, row: int, kind: int, events: INT, event_floats: array, counter: INT,
+        room: wp.int64,
+    ):  # fmt: skip
+        x = g / width
+        e = count_up(counter, 0, 1)
+        if wp.int64(e) < room:
+            sti(events, wp.static(CELL), room, e, i)
+            sti(events, wp.static(ROW), room, e, row)
+            sti(events, wp.static(KIND), room, e, kind)
+            st(event_floats, wp.static(DISTANCE), room, e, t)
+            # the biweight kernel: symmetric, so that the bias is of second order in the width
+            inside = real(1.0) - x * x
+            st(event_floats, wp.static(WEIGHT), room, e, real(0.9375) * inside * inside / width)
+            st(event_floats, wp.static(DIFFERENCE), room, e, real(0.0))
+
+    return enter
+
+
+@functools.cache
+def find_kernel(precision):
+    """Events of one analytic row: rays that pass its rim, a side, an end or its silhouette within the band."""
+    b = bundle(precision)
+    real, array, ld, ld_plain = b.real, b.array, b.ld, b.ld_plain
+    r = rims(precision)
+    vec3, at_limit = r.vec3, r.at_limit
+    place, heading = _rays(precision)
+    enter = event_of(precision)
+
+    @wp.func
+    def within(q: vec3, z: real, axis: vec3, limits: array, widths: array, row: int, slack: real):
+        """Whether a point keeps every limit of a row but for ``slack``."""
+        ok = bool(True)
+        for kind in range(wp.static(edge.SILHOUETTE)):
+            if widths[row * wp.static(edge.NUM_WIDTHS) + kind] > real(0.0):
+                g, _slope = at_limit(q, z, axis, limits, row, kind)
+                if g < -slack:
+                    ok = False
+        return ok
+
+    @wp.kernel(module=_module(precision), enable_backward=False)
+    def find(
+        floats: array, ints: INT, distance: array, numbers: array, domain: array, limits: array, triangles: array,
+        widths: array, row: int, start: int, eps: real, events: INT, event_floats: array, counter: INT,
+        n: wp.int64, room: wp.int64,
+    ):  # fmt: skip
+        i = start + wp.tid()
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            zero = real(0.0)
+            two = real(2.0)
+            m = row * wp.static(NUM_NUMBERS)
+            k = row * wp.static(edge.NUM_WIDTHS)
+            u = heading(floats, n, i)
+            axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+            q = place(floats, n, i) - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+            a = ld_plain(numbers, m + 6)
+            d = ld_plain(numbers, m + 7)
+            g = ld_plain(numbers, m + 8)
+            s = wp.dot(axis, q)
+            nu = wp.dot(axis, u)
+            A = a + d * nu * nu
+            B = a * wp.dot(q, u) + (d * s + g) * nu
+            C = a * wp.dot(q, q) + d * s * s + two * g * s + ld_plain(numbers, m + 9)
+            own = ldi(ints, wp.static(at.LAST), n, i) == row
+            if own:
+                C = zero
+            far = ld(distance, wp.static(at.NEAREST), n, i)
+            disc = B * B - A * C
+            w = widths[k + wp.static(edge.SILHOUETTE)]
+            if w > zero and A != zero and not own:
+                t = -B / A
+                # what meets the surface itself does so half a chord before
+                chord = wp.sqrt(wp.max(disc, zero)) / wp.abs(A)
+                if t > eps and t < far + chord + real(wp.static(BEHIND)) * w:
+                    p = q + t * u
+                    z = wp.dot(axis, p)
+                    steep = two * wp.length(a * p + (d * z + g) * axis)
+                    miss = disc / wp.abs(A) / wp.max(steep, real(1.0e-30))
+                    if wp.abs(miss) < w and within(p, z, axis, limits, widths, row, w):
+                        enter(miss, w, t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
+            if disc >= zero:
+                root = wp.sqrt(disc)
+                h = -(B + wp.where(B < zero, -root, root))
+                t1 = h / A
+                t2 = C / h
+                nearest_only = ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(NEAREST_ONLY)) > zero
+                for side in range(2):
+                    t = t1
+                    other = t2
+                    ok = A != zero
+                    if side == 1:
+                        t = t2
+                        other = t1
+                        ok = wp.abs(h) > real(2.0e-12)
+                    if nearest_only and other > eps and other < t:
+                        ok = False
+                    if ok and t > eps:
+                        p = q + t * u
+                        z = wp.dot(axis, p)
+                        sheet = ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET0))
+                        sheet = sheet + ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET1)) * z
+                        if sheet >= zero:
+                            for kind in range(wp.static(edge.SILHOUETTE)):
+                                w = widths[k + kind]
+                                if w > zero and t < far + real(wp.static(BEHIND)) * w:
+                                    near, _slope = at_limit(p, z, axis, limits, row, kind)
+                                    if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
+                                        enter(near, w, t, i, row, kind, events, event_floats, counter, room)
+
+    return find
+
+
+@functools.cache
+def find_triangles_kernel(precision):
+    """Events at the sides of triangles; their boxes in ``tree`` are grown by the width of the band."""
+    b = bundle(precision)
+    real, array, ld, ld_plain = b.real, b.array, b.ld, b.ld_plain
+    r = rims(precision)
+    vec3, at_side = r.vec3, r.at_side
+    place, heading = _rays(precision)
+    enter = event_of(precision)
+
+    @wp.kernel(module=_module(precision), enable_backward=False)
+    def find_triangles(
+        floats: array, ints: INT, distance: array, numbers: array, triangles: array, band_rows: INT,
+        triangle_of_row: INT, band_tree: wp.uint64, reach: real, widths: array, start: int, eps: real, events: INT,
+        event_floats: array, counter: INT, n: wp.int64, room: wp.int64,
+    ):  # fmt: skip
+        i = start + wp.tid()
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            o = place(floats, n, i)
+            u = heading(floats, n, i)
+            far = ld(distance, wp.static(at.NEAREST), n, i)
+            last = ldi(ints, wp.static(at.LAST), n, i)
+            o32 = wp.vec3(wp.float32(o[0]), wp.float32(o[1]), wp.float32(o[2]))
+            u32 = wp.vec3(wp.float32(u[0]), wp.float32(u[1]), wp.float32(u[2]))
+            query = wp.bvh_query_ray(band_tree, o32, u32)
+            leaf = int(0)
+            while wp.bvh_query_next(query, leaf, wp.float32(far + reach) * 1.00001):
+                row = band_rows[leaf]
+                m = row * wp.static(NUM_NUMBERS)
+                width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.SIDE_A)]
+                normal = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+                toward = wp.dot(normal, u)
+                if row != last and wp.abs(toward) > real(1.0e-4):
+                    mean = vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+                    t = wp.dot(normal, mean - o) / toward
+                    if t > eps and t < far + real(wp.static(BEHIND)) * width:
+                        p = o + t * u
+                        k = triangle_of_row[row]
+                        a, _a = at_side(p, normal, triangles, k, 0)
+                        c, _c = at_side(p, normal, triangles, k, 1)
+                        d, _d = at_side(p, normal, triangles, k, 2)
+                        if wp.min(a, wp.min(c, d)) > -width:
+                            if a < width:
+                                enter(a, width, t, i, row, wp.static(edge.SIDE_A), events, event_floats, counter, room)
+                            if c < width:
+                                enter(c, width, t, i, row, wp.static(edge.SIDE_B), events, event_floats, counter, room)
+                            if d < width:
+                                enter(d, width, t, i, row, wp.static(edge.SIDE_C), events, event_floats, counter, room)
+
+    return find_triangles
+
+
+@functools.cache
+def find_sag_kernel(precision):
+    """Events at the rim of one row that is given by a sag."""
+    b = bundle(precision)
+    real, array, ld = b.real, b.array, b.ld
+    _vec3, to_local, _to_world, frame_origin = frame_of(precision)
+    surface = surface_of(precision)
+    place, heading = _rays(precision)
+    enter = event_of(precision)
+
+    @wp.kernel(module=_module(precision, True), enable_backward=False)
+    def find_sag(
+        floats: array, ints: INT, distance: array, row_hit: INT, sag_numbers: array, sag_limits: array,
+        widths: array, row: int, code: int, block: int, limits: int, start: int, eps: real, events: INT,
+        event_floats: array, counter: INT, n: wp.int64, room: wp.int64,
+    ):  # fmt: skip
+        i = start + wp.tid()
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.OUTER)]
+            radius = sag_limits[limits + 2]
+            o = to_local(place(floats, n, i) - frame_origin(sag_numbers, block), sag_numbers, block)
+            u = to_local(heading(floats, n, i), sag_numbers, block)
+            far = ld(distance, wp.static(at.NEAREST), n, i)
+            t = real(wp.static(FAR))
+            if ldi(row_hit, 0, n, i) == row:
+                t = far
+            elif wp.abs(u[2]) > real(1.0e-6):
+                t = (real(0.5) * (sag_limits[limits + 3] + sag_limits[limits + 4]) - o[2]) / u[2]
+            missed = real(wp.static(FAR))
+            if wp.abs(t) < real(wp.static(FAR)):
+                for _ in range(12):
+                    s = surface(code, o[0] + t * u[0], o[1] + t * u[1], sag_numbers, block + wp.static(NUM_FRAME))
+                    missed = o[2] + t * u[2] - s[0]
+                    slope = u[2] - s[1] * u[0] - s[2] * u[1]
+                    if wp.abs(slope) > real(1.0e-4):
+                        t = t - missed / slope
+            if wp.abs(missed) < real(wp.static(HAIR)) * width and t > eps and t < far + real(wp.static(BEHIND)) * width:
+                x = o[0] + t * u[0]
+                y = o[1] + t * u[1]
+                g = radius - wp.sqrt(x * x + y * y)
+                if wp.abs(g) < width:
+                    enter(g, width, t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
+
+    return find_sag
+
+
+@functools.cache
+def shift_kernel(precision, sags=False):
+    """The two rays of every event, a hair inside and a hair outside the edge, as newborn branch rays."""
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+    r = rims(precision, sags)
+    vec3, gap, settle = r.vec3, r.gap, r.settle
+    place, heading = _rays(precision)
+
+    @wp.kernel(module=_module(precision, sags), enable_backward=False)
+    def shift(
+        floats: array, ints: INT, rows: LONG, numbers: array, limits: array, triangles: array, triangle_of_row: INT,
+        sag_numbers: array, widths: array, events: INT, event_floats: array, eps: real, count: int,
+        floats_out: array, ints_out: INT, n: wp.int64, room: wp.int64, n_out: wp.int64,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = ldi(events, wp.static(CELL), room, e)
+        row = ldi(events, wp.static(ROW), room, e)
+        kind = ldi(events, wp.static(KIND), room, e)
+        t = ld(event_floats, wp.static(DISTANCE), room, e)
+        width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.min(kind, wp.static(edge.SIDE_A))]
+        hair = wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
+        u = heading(floats, n, i)
+        start = place(floats, n, i)
+        o = start
+        ok = bool(True)
+        g = real(0.0)
+        across = vec3()
+        for _ in range(wp.static(_STEPS)):
+            g, across, t, fine = gap(
+                o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+            )
+            steep = wp.dot(across, across)
+            if not fine or not steep > real(1.0e-12):
+                ok = False
+            if ok:
+                o = o - across * (g / steep)
+        # an edge that the ray cannot be brought to close by is none of its own
+        if not (wp.abs(g) < real(0.1) * hair and wp.length(o - start) < real(8.0) * width):
+            ok = False
+        step = across * (hair / wp.max(wp.dot(across, across), real(1.0e-30)))
+        last = ldi(ints, wp.static(at.LAST), n, i)
+        point = o + t * u
+        st(event_floats, wp.static(POINT), room, e, point[0])
+        st(event_floats, wp.static(POINT + 1), room, e, point[1])
+        st(event_floats, wp.static(POINT + 2), room, e, point[2])
+        for side in range(2):
+            begin = o + step
+            if side == 1:
+                begin = o - step
+            if last >= 0:
+                # a ray starts on the surface that it left
+                begin = begin + settle(begin, u, last, rows, numbers, sag_numbers) * u
+            if wp.dot(point - begin, u) < real(wp.static(NEAR)) * hair:
+                # the edge of the surface that the ray comes from: it was counted there
+                ok = False
+            j = e + side * count
+            st(floats_out, wp.static(at.X), n_out, j, begin[0])
+            st(floats_out, wp.static(at.Y), n_out, j, begin[1])
+            st(floats_out, wp.static(at.Z), n_out, j, begin[2])
+            for c in range(wp.static(at.L), wp.static(at.NUM_FLOATS)):
+                st(floats_out, c, n_out, j, ld(floats, c, n, i))
+            for c in range(wp.static(at.STATE)):
+                sti(ints_out, c, n_out, j, ldi(ints, c, n, i))
+            sti(ints_out, wp.static(EVENT), n_out, j, j)
+        state = int(wp.static(at.DEAD))
+        if ok:
+            state = int(wp.static(at.ALIVE))
+        sti(ints_out, wp.static(at.STATE), n_out, e, state)
+        sti(ints_out, wp.static(at.STATE), n_out, e + count, state)
+
+    return shift
+
+
+# the column of a branch ray's integers that says which event it belongs to; splitting uses it otherwise
+EVENT = at.KEY_LOW
+
+
+@functools.cache
+def vet_kernel(precision, sags=False):
+    """Keep the pairs whose edge is there to be seen, after the search of their first bounce.
+
+    The inner ray must meet the surface at its edge, else something hides it. Where the outer ray meets another surface
+    at the same place, at that one's own edge, both report the same step. They share it in proportion to the widths of
+    their bands, as rays see them: the narrower one is the noisier.
+    """
+    b = bundle(precision)
+    real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
+    r = rims(precision, sags)
+    vec3, at_limit, at_side, gap = r.vec3, r.at_limit, r.at_side, r.gap
+    place, heading = _rays(precision)
+
+    @wp.func
+    def nearest_edge(p: vec3, row: int, numbers: array, limits: array, triangles: array, triangle: int, widths: array):
+        """(distance of a point of a row from the nearest edge of it, positive inside; the kind of that edge)."""
+        m = row * wp.static(NUM_NUMBERS)
+        axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+        q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+        least = real(wp.static(FAR))
+        nearest = int(-1)
+        if triangle >= 0:
+            for side in range(3):
+                g, _slope = at_side(p, axis, triangles, triangle, side)
+                if g < least:
+                    least = g
+                    nearest = wp.static(edge.SIDE_A) + side
+        else:
+            for kind in range(wp.static(edge.SILHOUETTE)):
+                if widths[row * wp.static(edge.NUM_WIDTHS) + kind] > real(0.0):
+                    g, _slope = at_limit(q, wp.dot(axis, q), axis, limits, row, kind)
+                    if g < least:
+                        least = g
+                        nearest = kind
+        return least, nearest
+
+    @wp.kernel(module=_module(precision, sags), enable_backward=False)
+    def vet(
+        floats: array, ints: INT, distance: array, row_hit: INT, rows: LONG, numbers: array, limits: array,
+        triangles: array, triangle_of_row: INT, sag_numbers: array, widths: array, events: INT, event_floats: array,
+        eps: real, count: int, n: wp.int64, room: wp.int64,
+    ):  # fmt: skip
+        e = wp.tid()
+        row = ldi(events, wp.static(ROW), room, e)
+        kind = ldi(events, wp.static(KIND), room, e)
+        width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.min(kind, wp.static(edge.SIDE_A))]
+        near = real(wp.static(NEAR)) * wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
+        point = vec3(
+            ld(event_floats, wp.static(POINT), room, e), ld(event_floats, wp.static(POINT + 1), room, e),
+            ld(event_floats, wp.static(POINT + 2), room, e),
+        )  # fmt: skip
+        seen = ldi(ints, wp.static(at.STATE), n, e) == wp.static(at.ALIVE)
+        share = real(1.0)
+        u = heading(floats, n, e)
+        if seen:
+            t = ld(distance, wp.static(at.NEAREST), n, e)
+            away = place(floats, n, e) + t * u - point
+            if kind == wp.static(edge.SILHOUETTE):
+                # which is met half a chord before the point where the ray comes closest to it
+                away = away - wp.dot(away, u) * u
+            if ldi(row_hit, 0, n, e) != row or wp.length(away) > near:
+                seen = False
+        if seen:
+            j = e + count
+            other = ldi(row_hit, 0, n, j)
+            if other >= 0 and other != row:
+                o = place(floats, n, j)
+                t = ld(distance, wp.static(at.NEAREST), n, j)
+                triangle = triangle_of_row[other]
+                if wp.length(o + t * u - point) < near:
+                    rest, its = nearest_edge(o + t * u, other, numbers, limits, triangles, triangle, widths)
+                    if wp.abs(rest) < near and its >= 0:
+                        _g, across, _t, _fine = gap(
+                            o, u, t, its, other, triangle, rows, numbers, limits, triangles, sag_numbers
+                        )
+                        wide = widths[other * wp.static(edge.NUM_WIDTHS) + wp.min(its, wp.static(edge.SIDE_A))]
+                        wide = wide / wp.length(across)
+                        _g, across, _t, _fine = gap(
+                            o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+                        )
+                        share = width / (width + wide * wp.length(across))
+        if not seen:
+            share = real(0.0)
+            sti(ints, wp.static(at.STATE), n, e, wp.static(at.DEAD))
+            sti(ints, wp.static(at.STATE), n, e + count, wp.static(at.DEAD))
+        st(event_floats, wp.static(WEIGHT), room, e, share * ld(event_floats, wp.static(WEIGHT), room, e))
+
+    return vet
+
+
+@functools.cache
+def tally_kernels(precision):
+    """``(tally, weigh)``: add what branch rays bring to their events; turn that into the weights of the gaps."""
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+
+    @wp.kernel(module=_module(precision), enable_backward=False)
+    def tally(
+        ints: INT, value: array, event_floats: array, count: int, ints_out: INT, n: wp.int64, room: wp.int64
+    ):  # fmt: skip
+        j = wp.tid()
+        e = ldi(ints, wp.static(EVENT), n, j)
+        # the interaction knows nothing of events
+        sti(ints_out, wp.static(EVENT), n, j, e)
+        brought = ld(value, 0, n, j)
+        if brought != real(0.0):
+            if e >= count:
+                e = e - count
+                brought = -brought
+            wp.atomic_add(event_floats, wp.static(DIFFERENCE) * wp.int32(room) + e, brought)
+            st(value, 0, n, j, real(0.0))
+
+    @wp.kernel(module=_module(precision), enable_backward=False)
+    def weigh(event_floats: array, weight: array, room: wp.int64):
+        e = wp.tid()
+        st(
+            weight, 0, room, e,
+            ld(event_floats, wp.static(WEIGHT), room, e) * ld(event_floats, wp.static(DIFFERENCE), room, e),
+        )  # fmt: skip
+
+    return tally, weigh
+
+
+@functools.cache
+def pull_kernel(precision, sags=False):
+    """The gaps of the rays of all events, differentiable in the rays and in all that says where a surface ends."""
+    b = bundle(precision)
+    array = b.array
+    r = rims(precision, sags)
+    vec3, gap = r.vec3, r.gap
+    name = f"kernels.trace.{precision}.edges" + ("_sag" if sags else "") + ".adjoint"
+
+    @wp.kernel(module=kernel_module(name, backward=True))
+    def pull(
+        floats: array, rows: LONG, numbers: array, limits: array, triangles: array, triangle_of_row: INT,
+        sag_numbers: array, events: INT, event_floats: array, value: array, n: int, room: int,
+    ):  # fmt: skip
+        e = wp.tid()
+        i = events[wp.static(CELL) * room + e]
+        row = events[wp.static(ROW) * room + e]
+        kind = events[wp.static(KIND) * room + e]
+        t = event_floats[wp.static(DISTANCE) * room + e]
+        o = vec3(floats[wp.static(at.X) * n + i], floats[wp.static(at.Y) * n + i], floats[wp.static(at.Z) * n + i])
+        u = vec3(floats[wp.static(at.L) * n + i], floats[wp.static(at.M) * n + i], floats[wp.static(at.N) * n + i])
+        g, _slope, _closer, _fine = gap(
+            o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+        )
+        value[e] = g
+
+    return pull

@@ -1,0 +1,123 @@
+"""How wide the bands are in which rays sample the motion of an edge.
+
+A band's half width is a share of the smaller of two lengths: the size of what ends there, and the spread of the light
+on that surface. Both change little over it, which is what the bias of order width^2 asks for. The spread comes from a
+few thousand rays that are traced first, the first of each source, so that widths depend on nothing but scene and seed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from kernels.shapes.quadric import COEFFICIENTS
+from kernels.trace import layout as at
+from kernels.trace import rims
+from kernels.trace.replay import ReplayLane
+from kernels.trace.visibility import Bands
+
+if TYPE_CHECKING:
+    from kernels.trace.tables import Run, Tables
+
+    from .lowering.ir import SceneIR
+
+# whether visibility is differentiated, and the default width of a band
+VISIBILITY = ("band", "off")
+WIDTH = 0.05
+# tables behind which the place of a ray or of an edge may stand
+MOVING = ("numbers", "index", "source_numbers", "sag_numbers", "limits", "triangles")
+# rays that look where the light falls, hits from which on a spread is believed
+_PILOTS, _FEW = 4096, 16
+# the width at a side of a triangle is a share of this many radii of its inscribed circle
+_INSCRIBED = 10.0
+# of coordinates, which float32 rounds
+_ROUNDING = 1e-6
+# a band is at least this many of the least distances to another surface
+_LEAST = 64.0
+
+
+def bands_of(ir: SceneIR, tables: Tables, run: Run, width: float) -> Bands | None:
+    """The bands at every edge of a scene, or None where it has no edge."""
+    scales = _scales(ir)
+    if not scales.any():
+        return None
+    widths = width * np.minimum(scales, _spreads(ir, tables, run)[:, None])
+    widths = np.where(widths > _LEAST * run.eps, widths, 0.0)
+    of_sags = [row for row, *_ in ir.geometry.sags]
+    rows = np.setdiff1d(np.flatnonzero(widths[:, : rims.SIDE_A].any(axis=1)), of_sags)
+    tree_rows = np.flatnonzero(widths[:, rims.SIDE_A] > 0.0)
+    corners = ir.geometry.triangles[ir.geometry.triangle_of_row[tree_rows]].reshape(-1, 3, 3)
+    # float32 boxes, which a ray may pass by up to a band's width in the plane of the triangle
+    grow = 2.0 * widths[tree_rows, rims.SIDE_A, None] + _ROUNDING * np.abs(corners).max(initial=0.0)
+    return Bands.build(tables, widths, rows, tree_rows, corners.min(axis=1) - grow, corners.max(axis=1) + grow)
+
+
+def _scales(ir: SceneIR) -> np.ndarray:
+    """The size of what ends at each edge, mm; 0 where nothing does."""
+    limits = ir.tensors.limits.detach().cpu().numpy()
+    inner, outer = limits[:, rims.RHO_MIN], limits[:, rims.RHO_MAX]
+    scales = np.zeros((len(limits), rims.NUM_WIDTHS))
+    ring = outer - inner
+    scales[:, rims.INNER] = np.minimum(inner, ring)
+    scales[:, rims.OUTER] = np.minimum(outer, ring)
+    scales[:, rims.X_LOW] = scales[:, rims.X_HIGH] = limits[:, rims.HALF_X]
+    scales[:, rims.Y_LOW] = scales[:, rims.Y_HIGH] = limits[:, rims.HALF_Y]
+    low, high = limits[:, rims.Z_MIN], limits[:, rims.Z_MAX]
+    with np.errstate(invalid="ignore"):
+        length = 0.5 * (high - low)
+    scales[:, rims.Z_LOW] = np.where(np.isfinite(low), length, 0.0)
+    scales[:, rims.Z_HIGH] = np.where(np.isfinite(high), length, 0.0)
+    bend = np.abs(ir.tensors.numbers.detach().cpu().numpy()[:, COEFFICIENTS])
+    scales[:, rims.SILHOUETTE] = np.where(bend > 0.0, np.minimum(1.0 / np.where(bend > 0.0, bend, 1.0), outer), 0.0)
+    triangle = ir.geometry.triangle_of_row
+    a, b, c = ir.geometry.triangles[triangle[triangle >= 0]].reshape(-1, 3, 3).transpose(1, 0, 2)
+    around = sum(np.linalg.norm(side, axis=1) for side in (b - a, c - b, a - c))
+    scales[triangle >= 0, rims.SIDE_A] = _INSCRIBED * np.linalg.norm(np.cross(b - a, c - a), axis=1) / around
+    scales[~np.isfinite(scales)] = 0.0
+    return scales
+
+
+def _spreads(ir: SceneIR, tables: Tables, run: Run) -> np.ndarray:
+    """Twice the standard deviation of where pilot rays meet each row (a uniform disk's radius), or infinity."""
+    each = max(_PILOTS // len(run.sources), _FEW)
+    lane = ReplayLane(tables, run, min(each, run.num_rays) + 8, fills_maps=False)
+    count, total, square = (np.zeros(s) for s in (ir.num_rows, (ir.num_rows, 3), ir.num_rows))
+    for source in run.sources:
+        record = lane.trace(source.start, min(source.stop, source.start + each))
+        for stage, step in zip(record.stages, record.steps, strict=True):
+            row, places = _met(stage, step.count)
+            count += np.bincount(row, minlength=ir.num_rows)
+            np.add.at(total, row, places)
+            np.add.at(square, row, (places**2).sum(axis=1))
+    mean = total / np.maximum(count, 1.0)[:, None]
+    variance = np.maximum(square / np.maximum(count, 1.0) - (mean**2).sum(axis=1), 0.0)
+    return np.where(count >= _FEW, np.sqrt(2.0 * variance), np.inf)
+
+
+def _met(stage: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that the rays of a bounce met, and where (n, 3)."""
+    row = stage.row_hit.numpy()[:count]
+    alive = stage.before.ints.numpy().reshape(at.NUM_INTS, -1)[at.STATE, :count] == at.ALIVE
+    hits = np.flatnonzero(alive & (row >= 0))
+    places = stage.after.floats.numpy().reshape(at.NUM_FLOATS, -1)[at.X : at.Z + 1, hits]
+    return row[hits], places.T.astype(np.float64)
+
+
+# numbers of a surface that only say where it ends
+_LIMITS = ("aperture_radius", "inner_radius", "outer_radius")
+
+
+def warn_of_limits(items: list[Any]) -> None:
+    """Warn of every rim that requires a gradient, for a trace without visibility."""
+    for item in items:
+        for name in _LIMITS:
+            value = getattr(item.geometry, name, None)
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                warnings.warn(
+                    f"{item.name or type(item).__name__}: {name} requires a gradient, but with visibility='off' what a"
+                    " moving rim lets pass is not differentiated",
+                    stacklevel=5,
+                )
