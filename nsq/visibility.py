@@ -52,7 +52,7 @@ def bands_of(ir: SceneIR, tables: Tables, run: Run, width: float) -> Bands | Non
     corners = ir.geometry.triangles[ir.geometry.triangle_of_row[tree_rows]].reshape(-1, 3, 3)
     # float32 boxes, which a ray may pass by up to a band's width in the plane of the triangle
     grow = 2.0 * widths[tree_rows, rims.SIDE_A, None] + _ROUNDING * np.abs(corners).max(initial=0.0)
-    return Bands.build(tables, widths, rows, tree_rows, corners.min(axis=1) - grow, corners.max(axis=1) + grow)
+    return Bands.build(tables, run, widths, rows, tree_rows, corners.min(axis=1) - grow, corners.max(axis=1) + grow)
 
 
 def _scales(ir: SceneIR) -> np.ndarray:

@@ -10,6 +10,7 @@ import functools
 
 import warp as wp
 
+from kernels import sources as born
 from kernels.modules import kernel_module
 from kernels.precision import INT, LONG, bundle, ldi, sti
 from kernels.shapes.quadric import NEAREST_ONLY, NUM_DOMAIN, NUM_NUMBERS, SHEET0, SHEET1
@@ -31,6 +32,8 @@ HAIR, NEAR = 1e-3, 64.0
 # How far behind what a ray meets its edges are looked for, in half widths. Beside an edge the ray may meet another
 # surface at a small angle, long before it would pass the edge: a corner seen along one of its faces.
 BEHIND = 64.0
+# a band may shrink to this share of its width, where another edge cuts it off
+_LEAST = 0.1
 # steps that bring a ray onto an edge
 _STEPS = 8
 
@@ -62,25 +65,20 @@ def _module(precision, sags=False):
 
 @functools.cache
 def event_of(precision):
-    """A Warp function that enters an event for a ray with the gap ``g`` if that is within the band."""
+    """A Warp function that enters an event for the ray in cell ``i``."""
     b = bundle(precision)
     real, array, st = b.real, b.array, b.st
 
     @wp.func
     def enter(
-        g: real, width: real, t: real, i: int, row: int, kind: int, events: INT, event_floats: array, counter: INT,
-        room: wp.int64,
+        t: real, i: int, row: int, kind: int, events: INT, event_floats: array, counter: INT, room: wp.int64,
     ):  # fmt: skip
-        x = g / width
         e = count_up(counter, 0, 1)
         if wp.int64(e) < room:
             sti(events, wp.static(CELL), room, e, i)
             sti(events, wp.static(ROW), room, e, row)
             sti(events, wp.static(KIND), room, e, kind)
             st(event_floats, wp.static(DISTANCE), room, e, t)
-            # the biweight kernel: symmetric, so that the bias is of second order in the width
-            inside = real(1.0) - x * x
-            st(event_floats, wp.static(WEIGHT), room, e, real(0.9375) * inside * inside / width)
             st(event_floats, wp.static(DIFFERENCE), room, e, real(0.0))
 
     return enter
@@ -146,7 +144,7 @@ def find_kernel(precision):
                     steep = two * wp.length(a * p + (d * z + g) * axis)
                     miss = disc / wp.abs(A) / wp.max(steep, real(1.0e-30))
                     if wp.abs(miss) < w and within(p, z, axis, limits, widths, row, w):
-                        enter(miss, w, t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
+                        enter(t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
             if disc >= zero:
                 root = wp.sqrt(disc)
                 h = -(B + wp.where(B < zero, -root, root))
@@ -174,7 +172,7 @@ def find_kernel(precision):
                                 if w > zero and t < far + real(wp.static(BEHIND)) * w:
                                     near, _slope = at_limit(p, z, axis, limits, row, kind)
                                     if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
-                                        enter(near, w, t, i, row, kind, events, event_floats, counter, room)
+                                        enter(t, i, row, kind, events, event_floats, counter, room)
 
     return find
 
@@ -222,11 +220,11 @@ def find_triangles_kernel(precision):
                         d, _d = at_side(p, normal, triangles, k, 2)
                         if wp.min(a, wp.min(c, d)) > -width:
                             if a < width:
-                                enter(a, width, t, i, row, wp.static(edge.SIDE_A), events, event_floats, counter, room)
+                                enter(t, i, row, wp.static(edge.SIDE_A), events, event_floats, counter, room)
                             if c < width:
-                                enter(c, width, t, i, row, wp.static(edge.SIDE_B), events, event_floats, counter, room)
+                                enter(t, i, row, wp.static(edge.SIDE_B), events, event_floats, counter, room)
                             if d < width:
-                                enter(d, width, t, i, row, wp.static(edge.SIDE_C), events, event_floats, counter, room)
+                                enter(t, i, row, wp.static(edge.SIDE_C), events, event_floats, counter, room)
 
     return find_triangles
 
@@ -272,7 +270,7 @@ def find_sag_kernel(precision):
                 y = o[1] + t * u[1]
                 g = radius - wp.sqrt(x * x + y * y)
                 if wp.abs(g) < width:
-                    enter(g, width, t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
+                    enter(t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
 
     return find_sag
 
@@ -283,13 +281,65 @@ def shift_kernel(precision, sags=False):
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
     r = rims(precision, sags)
-    vec3, gap, settle = r.vec3, r.gap, r.settle
+    vec3, gap, settle, form, at_limit = r.vec3, r.gap, r.settle, r.form, r.at_limit
     place, heading = _rays(precision)
+
+    @wp.func
+    def until(g: real, rate: real, reach: real):
+        """How far, in units of the gap that is crossed, it is to where another gap ends; at most ``reach``."""
+        left = reach
+        if wp.abs(rate) * reach > wp.abs(g):
+            left = wp.abs(g / rate)
+        return left
+
+    @wp.func
+    def on_surface(
+        o: vec3, u: vec3, across: vec3, row: int, rows: LONG, numbers: array, limits: array, sag_numbers: array,
+        widths: array, reach: real,
+    ):  # fmt: skip
+        """How far a ray can be shifted before it leaves the surface that it starts on."""
+        m = row * wp.static(NUM_NUMBERS)
+        axis = vec3(numbers[m + 3], numbers[m + 4], numbers[m + 5])
+        _value, normal = form(o, row, rows, numbers, sag_numbers)
+        toward = wp.dot(normal, u)
+        q = o - vec3(numbers[m], numbers[m + 1], numbers[m + 2])
+        left = reach
+        if wp.abs(toward) > real(1.0e-3) * wp.length(normal):
+            way = across - u * (wp.dot(normal, across) / toward)
+            for kind in range(wp.static(edge.SILHOUETTE)):
+                if widths[row * wp.static(edge.NUM_WIDTHS) + kind] > real(0.0):
+                    g, slope = at_limit(q, wp.dot(axis, q), axis, limits, row, kind)
+                    left = until(g, wp.dot(slope, way), left)
+        return left
+
+    @wp.func
+    def in_beam(o: vec3, u: vec3, across: vec3, t: real, id: wp.uint64, sources: INT, numbers: array, reach: real):
+        """How far a ray can be shifted before it leaves a collimated beam's rim or a point source's cone."""
+        s = int(0)
+        while wp.uint64(sources[3 * s + 1]) <= id:
+            s += 1
+        k = s * wp.static(at.NUM_SOURCE)
+        kind = sources[3 * s + 2]
+        shape = numbers[k + wp.static(at.SOURCE_SHAPE)]
+        axis = vec3(numbers[k + 2], numbers[k + 5], numbers[k + 8])
+        left = reach
+        if kind == wp.static(born.COLLIMATED) or kind == wp.static(born.GAUSSIAN):
+            q = o - vec3(numbers[k + 9], numbers[k + 10], numbers[k + 11])
+            q = q - wp.dot(axis, q) * axis
+            rho = wp.length(q)
+            left = until(shape - rho, wp.dot(q, across) / wp.max(rho, real(1.0e-30)), reach)
+        elif kind == wp.static(born.POINT):
+            # a shift by s at the distance t is a turn by s / t
+            cosine = wp.dot(axis, u)
+            turn = across - wp.dot(across, u) * u
+            left = until((cosine - real(1.0) + shape) * t, wp.dot(axis, turn), reach)
+        return left
 
     @wp.kernel(module=_module(precision, sags), enable_backward=False)
     def shift(
         floats: array, ints: INT, rows: LONG, numbers: array, limits: array, triangles: array, triangle_of_row: INT,
-        sag_numbers: array, widths: array, events: INT, event_floats: array, eps: real, count: int,
+        sag_numbers: array, widths: array, sources: INT, source_numbers: array, base: wp.uint64,
+        events: INT, event_floats: array, eps: real, count: int,
         floats_out: array, ints_out: INT, n: wp.int64, room: wp.int64, n_out: wp.int64,
     ):  # fmt: skip
         e = wp.tid()
@@ -304,11 +354,14 @@ def shift_kernel(precision, sags=False):
         o = start
         ok = bool(True)
         g = real(0.0)
+        first = real(0.0)
         across = vec3()
-        for _ in range(wp.static(_STEPS)):
+        for k in range(wp.static(_STEPS)):
             g, across, t, fine = gap(
                 o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
             )
+            if k == 0:
+                first = g
             steep = wp.dot(across, across)
             if not fine or not steep > real(1.0e-12):
                 ok = False
@@ -317,9 +370,27 @@ def shift_kernel(precision, sags=False):
         # an edge that the ray cannot be brought to close by is none of its own
         if not (wp.abs(g) < real(0.1) * hair and wp.length(o - start) < real(8.0) * width):
             ok = False
-        step = across * (hair / wp.max(wp.dot(across, across), real(1.0e-30)))
+        across = across / wp.max(wp.dot(across, across), real(1.0e-30))
+        step = hair * across
         last = ldi(ints, wp.static(at.LAST), n, i)
         point = o + t * u
+        # Where the rays near the edge end sooner than its band, at an edge that they passed before or at the border of
+        # their source, the band ends there too: it must be sampled on both sides alike.
+        least = real(wp.static(_LEAST)) * width
+        half = width
+        if last < 0:
+            id = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
+            half = in_beam(o, u, across, t, id, sources, source_numbers, width)
+        elif triangle_of_row[last] < 0:
+            begin = o + settle(o, u, last, rows, numbers, sag_numbers) * u
+            half = on_surface(begin, u, across, last, rows, numbers, limits, sag_numbers, widths, width)
+        half = wp.max(half, least)
+        # the biweight kernel: symmetric, so that the bias is of second order in the width
+        x = wp.min(wp.abs(first) / half, real(1.0))
+        inside = real(1.0) - x * x
+        st(event_floats, wp.static(WEIGHT), room, e, real(0.9375) * inside * inside / half)
+        if x >= real(1.0):
+            ok = False
         st(event_floats, wp.static(POINT), room, e, point[0])
         st(event_floats, wp.static(POINT + 1), room, e, point[1])
         st(event_floats, wp.static(POINT + 2), room, e, point[2])

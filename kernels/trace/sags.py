@@ -101,7 +101,7 @@ def normal_of(precision):
     """A Warp function: the unit normal, from front to back, at a point of a surface given by a sag."""
     b = bundle(precision)
     real, array = b.real, b.array
-    vec3, to_local, to_world, origin = _locals(precision)
+    vec3, to_local, to_world, origin = frame_of(precision)
     surface = surface_of(precision)
 
     @wp.func

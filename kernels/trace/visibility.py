@@ -39,8 +39,8 @@ class Bands:
     """The edges of a scene on one device; lanes share it.
 
     ``widths``, (rows, `rims.NUM_WIDTHS`) flat, are half widths of bands in mm, 0 where there is no edge. ``rows`` are
-    the analytic rows that have any, ``tree_rows`` the triangles, and ``tree`` holds their boxes, grown; ``widest`` is the
-    widest band of those.
+    the analytic rows that have any, ``tree_rows`` the triangles, and ``tree`` holds their boxes, grown;
+    ``widest`` is the widest band of those. ``sources`` has first id, last id + 1 and kind of each.
     """
 
     widths: wp.array
@@ -48,9 +48,10 @@ class Bands:
     tree_rows: wp.array
     tree: object
     widest: float
+    sources: wp.array
 
     @classmethod
-    def build(cls, tables, widths, rows, tree_rows, lower, upper):
+    def build(cls, tables, run, widths, rows, tree_rows, lower, upper):
         """From host arrays; ``lower`` and ``upper`` (n, 3) are the corners of the triangles' boxes."""
         device = tables.device
         tree = None
@@ -61,6 +62,7 @@ class Bands:
             tuple(int(row) for row in rows),
             wp.array(np.asarray(tree_rows, dtype=np.int32), dtype=wp.int32, device=device), tree,
             float(np.max(widths[:, rims.SIDE_A])),
+            wp.array([n for s in run.sources for n in (s.start, s.stop, s.kind)], dtype=wp.int32, device=device),
         )  # fmt: skip
 
 
@@ -163,7 +165,8 @@ class EdgeTerms:
             "event_floats": events.floats, "counter": events.counter.array, "start": 0, "count": 0,
             "floats_out": born.floats, "ints_out": born.ints, "n": wp.int64(n), "room": wp.int64(self._room),
             "n_out": wp.int64(2 * self._room), "weight": self._weight, "sag_numbers": tables.sag_numbers,
-            "sag_limits": tables.sag_limits, "row": 0, "code": 0, "block": 0,
+            "sag_limits": tables.sag_limits, "sources": bands.sources, "row": 0, "code": 0, "block": 0,
+            "source_numbers": tables.source_numbers,
         }  # fmt: skip
         find = Command(edges.find_kernel(p), device, names)
         self._searches = [(find, {"row": row}) for row in bands.rows]
@@ -231,7 +234,7 @@ class EdgeTerms:
         self._events.counter.clear()
         if not pairs:
             return
-        self._launch(self._shift, pairs, {**where, "count": pairs})
+        self._launch(self._shift, pairs, {**where, "base": wp.uint64(base), "count": pairs})
         self._branches.trace(pairs, base, bounce)
         self._weigh.run(pairs)
         if self._pull is None:

@@ -26,7 +26,7 @@ def flux_gradient(build, values, num_rays, seed=0, **options):
 
 @pytest.mark.parametrize("name", at.CLOSED)
 def test_closed_forms(name):
-    """Within 3 %, at a million rays and a band of 0.1: the standard error is 1 % at most, that of the baffle's sides."""
+    """Within 3 %, at a million rays and a band of 0.1: the standard error is at most 1 %, at the baffle."""
     values, build, expected = at.CLOSED[name]
     found = flux_gradient(build, values, 1_000_000, visibility_width=0.1)
     scale = max(abs(e) for e in expected.values() if e is not None)
@@ -55,19 +55,19 @@ VIGNETTING = {"a": 1.5, "x": 0.3, "rx": 0.1}
 
 
 def test_a_moved_and_tilted_lens_rim():
-    """Against the wide difference of a trace at other random numbers: the change of F is far above its noise."""
+    """Against differences of traces at other random numbers. Both sides of one see the same births, so its noise is that
+    of the rays that change their fate, and of the few whose branch at a face moves."""
     found = flux_gradient(vignetting, VIGNETTING, 1_000_000)
     off = flux_gradient(vignetting, VIGNETTING, 100_000, visibility="off")
-    for name, step in (("a", 0.05), ("x", 0.1)):
+    for name, step in (("a", 0.05), ("rx", 0.05)):
         sides = []
         for sign in (1.0, -1.0):
             values = {**VIGNETTING, name: VIGNETTING[name] + sign * step}
             sides.append(vignetting(values).trace(1_000_000, seed=9).detectors["D"].total_flux.item())
         expected = (sides[0] - sides[1]) / (2.0 * step)
-        # both sides use the same births, so the difference has far less noise than two independent traces
         error = 1.5 * math.sqrt(abs(sides[0] - sides[1]) / 1e6) / (2.0 * step)
-        assert error < 0.02 * abs(expected)
-        assert abs(found[name] - expected) < 4.0 * error + 0.01 * abs(expected), name
+        assert error < 0.025 * abs(expected)
+        assert abs(found[name] - expected) < 4.0 * error, name
         assert abs(off[name] - expected) > 0.2 * abs(expected), name
 
 

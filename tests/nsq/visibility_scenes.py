@@ -1,8 +1,8 @@
 """A uniform beam of irradiance E = 1 / (4 pi) W/mm^2 past one edge, with the derivative of the flux behind it.
 
 ``CLOSED[name]`` is (values, builder, derivatives). Rays are uniform in the beam, so that of N rays 2 N p h fall into a
-band of half width h, p being the derivative of the flux for a unit of g. The biweight kernel makes the relative standard
-error sqrt(5 / (7 N p h)).
+band of half width h, p being the derivative of the flux for a unit of g. The biweight kernel makes the relative
+standard error sqrt(5 / (7 N p h)).
 """
 
 import math
@@ -78,7 +78,7 @@ def _turn(a, b, c):
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-BALL = icosphere(2)
+BALL = icosphere(1)
 
 
 def ball(v):
