@@ -69,7 +69,17 @@ def merge_contacts(
 ) -> Merged:
     """Merge the coincident ones among the rows ``candidates``; the others pass unchanged."""
     parts = {
-        row: [_Part(row, *domain[row, [RHO_MIN2, RHO_MAX2]], sides.front[row], sides.back[row], frozenset(), 2 * row, 2 * row + 1)]
+        row: [
+            _Part(
+                row,
+                *domain[row, [RHO_MIN2, RHO_MAX2]],
+                sides.front[row],
+                sides.back[row],
+                frozenset(),
+                2 * row,
+                2 * row + 1,
+            )
+        ]
         for row in range(len(numbers))
     }
     for i, j in _coincident_pairs(numbers, domain, candidates, _TOLERANCE * size):

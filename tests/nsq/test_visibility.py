@@ -55,8 +55,10 @@ VIGNETTING = {"a": 1.5, "x": 0.3, "rx": 0.1}
 
 
 def test_a_moved_and_tilted_lens_rim():
-    """Against differences of traces at other random numbers. Both sides of one see the same births, so its noise is that
-    of the rays that change their fate, and of the few whose branch at a face moves."""
+    """Against differences of traces at other random numbers.
+
+    Both sides see the same births, so the noise is that of the rays that change their fate.
+    """
     found = flux_gradient(vignetting, VIGNETTING, 1_000_000)
     off = flux_gradient(vignetting, VIGNETTING, 100_000, visibility="off")
     for name, step in (("a", 0.05), ("rx", 0.05)):
