@@ -25,6 +25,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "SpecularBRDF",
         "TabulatedBSDF",
     ),
+    "checks": ("GradientCheck", "ParameterCheck", "check_gradients"),
     "coatings": ("SimpleCoating",),
     "components": ("AbsorbingComponent", "ReflectiveComponent", "RefractiveComponent"),
     "compounds": ("CompoundComponent", "Doublet", "Lens", "Mirror"),
