@@ -313,14 +313,13 @@ def shift_kernel(precision, sags=False):
         return left
 
     @wp.func
-    def in_beam(o: vec3, u: vec3, across: vec3, t: real, id: wp.uint64, sources: INT, numbers: array, reach: real):
-        """How far a ray can be shifted before it leaves a collimated beam's rim or a point source's cone."""
-        s = int(0)
-        while wp.uint64(sources[3 * s + 1]) <= id:
-            s += 1
+    def in_beam(o: vec3, u: vec3, across: vec3, t: real, s: int, sources: INT, numbers: array, reach: real):
+        """How far a ray can be shifted before it leaves its source's beam, or turned before it leaves the cone."""
         k = s * wp.static(at.NUM_SOURCE)
         kind = sources[3 * s + 2]
         shape = numbers[k + wp.static(at.SOURCE_SHAPE)]
+        if kind == wp.static(born.EXTENDED):
+            shape = numbers[k + wp.static(at.SOURCE_SHAPE) + 3]
         axis = vec3(numbers[k + 2], numbers[k + 5], numbers[k + 8])
         left = reach
         if kind == wp.static(born.COLLIMATED) or kind == wp.static(born.GAUSSIAN):
@@ -328,7 +327,7 @@ def shift_kernel(precision, sags=False):
             q = q - wp.dot(axis, q) * axis
             rho = wp.length(q)
             left = until(shape - rho, wp.dot(q, across) / wp.max(rho, real(1.0e-30)), reach)
-        elif kind == wp.static(born.POINT):
+        elif (kind == wp.static(born.POINT) or kind == wp.static(born.EXTENDED)) and shape > real(0.0):
             # a shift by s at the distance t is a turn by s / t
             cosine = wp.dot(axis, u)
             turn = across - wp.dot(across, u) * u
@@ -350,9 +349,25 @@ def shift_kernel(precision, sags=False):
         width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.min(kind, wp.static(edge.SIDE_A))]
         hair = wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
         u = heading(floats, n, i)
-        start = place(floats, n, i)
-        o = start
+        o = place(floats, n, i)
         ok = bool(True)
+        last = ldi(ints, wp.static(at.LAST), n, i)
+        # Rays of one source are a family, and a shifted ray should be one of it. From a source that shines many ways
+        # it starts where it did, and turns; any other ray keeps its direction.
+        source = int(0)
+        turns = bool(False)
+        if last < 0:
+            id = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
+            while wp.uint64(sources[3 * source + 1]) <= id:
+                source += 1
+            born_as = sources[3 * source + 2]
+            if (
+                born_as == wp.static(born.POINT)
+                or born_as == wp.static(born.EXTENDED)
+                or born_as == wp.static(born.LUMINAIRE)
+            ):
+                turns = True
+        moved = real(0.0)
         g = real(0.0)
         first = real(0.0)
         across = vec3()
@@ -366,21 +381,23 @@ def shift_kernel(precision, sags=False):
             if not fine or not steep > real(1.0e-12):
                 ok = False
             if ok:
-                o = o - across * (g / steep)
+                moved += wp.abs(g) / wp.sqrt(steep)
+                if turns:
+                    u = wp.normalize(u - across * (g / (steep * t)))
+                else:
+                    o = o - across * (g / steep)
         # an edge that the ray cannot be brought to close by is none of its own
-        if not (wp.abs(g) < real(0.1) * hair and wp.length(o - start) < real(8.0) * width):
+        if not (wp.abs(g) < real(0.1) * hair and moved < real(8.0) * width):
             ok = False
         across = across / wp.max(wp.dot(across, across), real(1.0e-30))
         step = hair * across
-        last = ldi(ints, wp.static(at.LAST), n, i)
         point = o + t * u
         # Where the rays near the edge end sooner than its band, at an edge that they passed before or at the border of
         # their source, the band ends there too: it must be sampled on both sides alike.
         least = real(wp.static(_LEAST)) * width
         half = width
         if last < 0:
-            id = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
-            half = in_beam(o, u, across, t, id, sources, source_numbers, width)
+            half = in_beam(o, u, across, t, source, sources, source_numbers, width)
         elif triangle_of_row[last] < 0:
             begin = o + settle(o, u, last, rows, numbers, sag_numbers) * u
             half = on_surface(begin, u, across, last, rows, numbers, limits, sag_numbers, widths, width)
@@ -395,9 +412,15 @@ def shift_kernel(precision, sags=False):
         st(event_floats, wp.static(POINT + 1), room, e, point[1])
         st(event_floats, wp.static(POINT + 2), room, e, point[2])
         for side in range(2):
-            begin = o + step
+            sign = real(1.0)
             if side == 1:
-                begin = o - step
+                sign = real(-1.0)
+            begin = o
+            way = u
+            if turns:
+                way = wp.normalize(u + sign / t * step)
+            else:
+                begin = o + sign * step
             if last >= 0:
                 # a ray starts on the surface that it left
                 begin = begin + settle(begin, u, last, rows, numbers, sag_numbers) * u
@@ -408,7 +431,10 @@ def shift_kernel(precision, sags=False):
             st(floats_out, wp.static(at.X), n_out, j, begin[0])
             st(floats_out, wp.static(at.Y), n_out, j, begin[1])
             st(floats_out, wp.static(at.Z), n_out, j, begin[2])
-            for c in range(wp.static(at.L), wp.static(at.NUM_FLOATS)):
+            st(floats_out, wp.static(at.L), n_out, j, way[0])
+            st(floats_out, wp.static(at.M), n_out, j, way[1])
+            st(floats_out, wp.static(at.N), n_out, j, way[2])
+            for c in range(wp.static(at.FLUX), wp.static(at.NUM_FLOATS)):
                 st(floats_out, c, n_out, j, ld(floats, c, n, i))
             for c in range(wp.static(at.STATE)):
                 sti(ints_out, c, n_out, j, ldi(ints, c, n, i))

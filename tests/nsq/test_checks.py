@@ -71,7 +71,7 @@ def chipped(v):
 
 def hexagon(v):
     """A mirror of six triangles, whose corners lie inside the beam."""
-    ring = [[math.cos(k * math.pi / 3.0), math.sin(k * math.pi / 3.0), -0.02] for k in range(6)]
+    ring = [[math.cos(k * math.pi / 3.0), math.sin(k * math.pi / 3.0), -0.004] for k in range(6)]
     vertices = v["size"] * torch.tensor([[0.0, 0.0, 0.0], *ring], dtype=torch.float64)
     faces = np.array([[0, k + 1, (k + 1) % 6 + 1] for k in range(6)])
     scene = nsq.NSQScene()
@@ -86,7 +86,7 @@ SCENES = {
     "relay": ({"stop": 1.3, "shift": 0.0}, relay, {"stop": 0.03, "shift": 0.05}),
     "luminaire": ({"rim": 4.5, "port": 3.0}, luminaire, {"rim": 0.1, "port": 0.1}),
     "light pipe": ({"chip": -0.3, "turn": 0.2}, chipped, {"chip": 0.03, "turn": 0.05}),
-    "hexagon": ({"size": 1.4, "height": 9.0, "tilt": 0.32}, hexagon, {"size": 0.03, "height": 0.3, "tilt": 0.01}),
+    "hexagon": ({"size": 1.4, "height": 9.0, "tilt": 0.32}, hexagon, {"size": 0.03, "height": 0.1, "tilt": 0.003}),
 }
 
 
