@@ -36,8 +36,8 @@ class ParameterCheck:
         value: where it was checked; the length of it for several entries.
         gradient, difference: means over seeds.
         standard_error: of gradient - difference.
-        verdict: "agrees" if they are within three standard errors, "differs" if not, "too noisy to tell" if the
-            standard error is above a tenth of the larger of the two.
+        verdict: "too noisy to tell" if the standard error is above a tenth of the larger of the two; else "agrees" if
+            they are within three standard errors of each other, and "differs" if not.
     """
 
     name: str
@@ -145,10 +145,10 @@ def _judge(name: str, leaf: torch.Tensor, gradients: np.ndarray, differences: np
     gradient, difference = float(gradients.mean()), float(differences.mean())
     error = float(np.std(gradients - differences, ddof=1)) / math.sqrt(len(gradients))
     largest = max(abs(gradient), abs(difference))
-    if abs(gradient - difference) <= max(3.0 * error, 1e-4 * largest):
-        verdict = NOISY if error > 0.1 * largest else AGREES
-    else:  # NaN too
-        verdict = DIFFERS
+    if error > 0.1 * largest:
+        verdict = NOISY
+    else:  # NaN differs from everything
+        verdict = AGREES if abs(gradient - difference) <= max(3.0 * error, 1e-4 * largest) else DIFFERS
     several = leaf.numel() > 1
     return ParameterCheck(
         name=f"{name}, in a direction" if several else name,

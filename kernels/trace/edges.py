@@ -353,10 +353,10 @@ def shift_kernel(precision, sags=False):
         ok = bool(True)
         last = ldi(ints, wp.static(at.LAST), n, i)
         # Rays of one source are a family, and a shifted ray should be one of it. From a source that shines many ways
-        # it starts where it did, and turns; any other ray keeps its direction.
+        # or a collision it starts where it did, and turns; any other ray keeps its direction.
         source = int(0)
-        turns = bool(False)
-        if last < 0:
+        turns = last == wp.static(at.AFLOAT)
+        if last == -1:
             id = base + wp.uint64(ldi(ints, wp.static(at.SLOT), n, i))
             while wp.uint64(sources[3 * source + 1]) <= id:
                 source += 1
@@ -396,9 +396,9 @@ def shift_kernel(precision, sags=False):
         # their source, the band ends there too: it must be sampled on both sides alike.
         least = real(wp.static(_LEAST)) * width
         half = width
-        if last < 0:
+        if last == -1:
             half = in_beam(o, u, across, t, source, sources, source_numbers, width)
-        elif triangle_of_row[last] < 0:
+        elif last >= 0 and triangle_of_row[wp.max(last, 0)] < 0:
             begin = o + settle(o, u, last, rows, numbers, sag_numbers) * u
             half = on_surface(begin, u, across, last, rows, numbers, limits, sag_numbers, widths, width)
         half = wp.max(half, least)

@@ -79,7 +79,7 @@ def distance_of(precision):
     """A Warp function: the distance along a ray to a surface given by a sag, t0 in value, by one Newton step."""
     b = bundle(precision)
     real, array, detach = b.real, b.array, b.detach
-    vec3, to_local, _to_world, origin = _locals(precision)
+    vec3, to_local, _to_world, origin = frame_of(precision)
     surface = surface_of(precision)
 
     @wp.func
