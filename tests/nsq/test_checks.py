@@ -70,15 +70,15 @@ def chipped(v):
 
 
 def hexagon(v):
-    """A mirror of six triangles, whose corners lie inside the beam."""
+    """A mirror of six triangles, whose corners lie inside the beam; the detector takes half of what it reflects."""
     ring = [[math.cos(k * math.pi / 3.0), math.sin(k * math.pi / 3.0), -0.004] for k in range(6)]
     vertices = v["size"] * torch.tensor([[0.0, 0.0, 0.0], *ring], dtype=torch.float64)
     faces = np.array([[0, k + 1, (k + 1) % 6 + 1] for k in range(6)])
     scene = nsq.NSQScene()
     scene.add_source("S", CS(z=-20.0), nsq.CollimatedSourceConfig(spectrum=GREEN, aperture_radius=2.0))
     mirror = nsq.MeshGeometry((vertices, faces))
-    scene.add_component("M", nsq.ReflectiveComponent(CS(rx=v["tilt"]), mirror, 0.9))
-    scene.add_detector("D", CS(z=-22.0, y=12.0), nsq.IrradianceDetectorConfig(16.0, v["height"], 8, 8))
+    scene.add_component("M", nsq.ReflectiveComponent(CS(rx=0.32), mirror, 0.9))
+    scene.add_detector("D", CS(z=-22.0, y=12.0), nsq.IrradianceDetectorConfig(16.0, 9.0, 8, 8))
     return scene
 
 
@@ -86,7 +86,7 @@ SCENES = {
     "relay": ({"stop": 1.3, "shift": 0.0}, relay, {"stop": 0.03, "shift": 0.05}),
     "luminaire": ({"rim": 4.5, "port": 3.0}, luminaire, {"rim": 0.1, "port": 0.1}),
     "light pipe": ({"chip": -0.3, "turn": 0.2}, chipped, {"chip": 0.03, "turn": 0.05}),
-    "hexagon": ({"size": 1.4, "height": 9.0, "tilt": 0.32}, hexagon, {"size": 0.03, "height": 0.1, "tilt": 0.003}),
+    "hexagon": ({"size": 1.4}, hexagon, {"size": 0.03}),
 }
 
 
