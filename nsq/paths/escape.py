@@ -58,15 +58,16 @@ class _Sink:
         self.found: list[tuple[np.ndarray, ...]] = []
 
     def born(self, births: Births) -> None:
-        self._last = len(self._replay.names) + self._replay.source_of(births.ids)
+        self._last = len(self._replay.labels) + self._replay.source_of(births.ids)
 
     def met(self, meeting: Meeting) -> None:
-        last, owner, going = self._last[meeting.parent], self._replay.owner[meeting.row], []
+        last, going = self._last[meeting.parent], []
+        met = self._replay.parts_of(meeting.row)
         for part in meeting.parts:
             gone = np.flatnonzero(part.action == Action.ESCAPE)
             of = part.of[gone]
             self.found.append((meeting.ids[of], part.states[at.L : at.FLUX, gone], meeting.flux[of], last[of]))
-            going.append(owner[part.of[part.goes_on]])
+            going.append(met[part.of[part.goes_on]])
         self._last = np.concatenate(going)
 
 
@@ -88,7 +89,7 @@ def escaped_from(replay: Replay, num_rays: int | None, num_theta: int, num_phi: 
         name="escaped", data=torch.tensor(data), num_bins_theta=num_theta, num_bins_phi=num_phi, theta_max_deg=180.0,
         num_rays_hit=len(rays), total_flux=torch.tensor(float(flux.sum()), dtype=torch.float64),
     )  # fmt: skip
-    names = (*replay.names, *replay.source_names)
+    names = (*replay.labels, *replay.source_names)
     by_part = np.bincount(last, weights=flux, minlength=len(names))
     order = [k for k in np.argsort(-by_part, kind="stable") if by_part[k] > 0.0]
     return EscapedFlux(pattern, {names[k]: float(by_part[k]) for k in order}, len(ids), replay.options.num_rays)

@@ -38,16 +38,16 @@ class _Sink:
         self._place = np.arange(len(births.ids))
         self._rank = np.zeros(len(births.ids), np.int64)
         self._descendants = np.zeros(len(births.ids), np.int64)
-        first = len(self._replay.names) + len(_CAUSES)
+        first = len(self._replay.labels) + len(_CAUSES)
         names = first + self._replay.source_of(births.ids)
         self._add(_BIRTH, self._place, self._rank, births.states[: at.PATH], births.lines, 0, names)
 
     def met(self, meeting: Meeting) -> None:
         place, rank = self._place[meeting.parent], self._rank[meeting.parent]
-        owner = self._replay.owner[meeting.row]
+        part_of = self._replay.parts_of(meeting.row)
         states = np.concatenate([meeting.place, meeting.states[at.L : at.FLUX], meeting.flux[None]])
-        hit = np.flatnonzero(meeting.row >= 0)
-        self._add(_HIT, place[hit], rank[hit], states[:, hit], meeting.lines[hit], meeting.bounce, owner[hit])
+        hit = np.flatnonzero(meeting.row != -1)
+        self._add(_HIT, place[hit], rank[hit], states[:, hit], meeting.lines[hit], meeting.bounce, part_of[hit])
         going = []
         for number, part in enumerate(meeting.parts):
             own, ranks, lines = place[part.of], rank[part.of], meeting.lines[part.of]
@@ -55,8 +55,8 @@ class _Sink:
             if number:
                 parents, ranks = ranks, self._ranks(own, ranks)
                 self.splits.append((own, ranks, parents, meeting.bounce + 1))
-                self._add(_BIRTH, own, ranks, states, lines, meeting.bounce + 1, owner[part.of])
-            for name, cause in enumerate(_CAUSES, start=len(self._replay.names)):
+                self._add(_BIRTH, own, ranks, states, lines, meeting.bounce + 1, part_of[part.of])
+            for name, cause in enumerate(_CAUSES, start=len(self._replay.labels)):
                 lost = np.flatnonzero((part.action == cause) | (part.killed == cause))
                 bounce = meeting.bounce + (cause != Action.ESCAPE)
                 self._add(_DEATH, own[lost], ranks[lost], states[:, lost], lines[lost], bounce, name)
@@ -87,9 +87,7 @@ def record(replay: Replay, ids: np.ndarray) -> dict[str, np.ndarray]:
     """
     sinks = replay.watch(ids, lambda: _Sink(replay))
     base, events, splits = replay.options.num_rays, [], []
-    names = np.array(
-        [*replay.names, *_CAUSES.values(), *replay.source_names] or [""], dtype=EVENT_DTYPE["component_name"]
-    )
+    names = np.array([*replay.labels, *_CAUSES.values(), *replay.source_names], dtype=EVENT_DTYPE["component_name"])
     for sink in sinks:
         # rank r > 0 of the ray at place p is number r among those of p, after those of all places before
         before = base - 1 + np.concatenate([[0], np.cumsum(sink._descendants)[:-1]])

@@ -25,7 +25,10 @@ _STATE_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "path_length")
 
 
 class PathStep(NamedTuple):
-    """One event of a path: the part where it happens, "" for none, and what happens.
+    """One event of a path: the part where it happens, and what happens.
+
+    ``part`` is a surface or a detector, "medium" for a collision inside a medium that scatters, or "" for an end that
+    nothing brought about.
 
     ``action`` is one of "refract", "reflect", "total" (reflection beyond the critical angle), "scatter", "absorb",
     "detect", "pass" (through a detector that lets rays pass), and of the ends "escape", "depth" and "roulette".
@@ -170,8 +173,7 @@ class PathGroup:
 
 def steps_of(replay: Replay, codes: tuple[int, ...]) -> tuple[PathStep, ...]:
     """The events of a signature by name."""
-    names = (*replay.names, "")
-    return tuple(PathStep(names[code // ACTIONS], Action(code % ACTIONS).name.lower()) for code in codes)
+    return tuple(PathStep(replay.labels[code // ACTIONS], Action(code % ACTIONS).name.lower()) for code in codes)
 
 
 def ghosts_of(replay: Replay, codes: tuple[int, ...], refracts: np.ndarray) -> tuple[str, ...]:

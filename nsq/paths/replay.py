@@ -24,6 +24,8 @@ from ..sampling import SamplingPolicy
 if TYPE_CHECKING:
     from ..scene import NSQScene
 
+# where light is scattered that is at no surface
+MEDIUM = "medium"
 # ids whose draws are looked at together
 _CHUNK = 1 << 20
 
@@ -64,9 +66,14 @@ class Replay:
         return len(self.ir.surface_names)
 
     @property
-    def owner(self) -> np.ndarray:
-        """(rows,) which of ``names`` a row belongs to."""
-        return self.ir.geometry.owner
+    def labels(self) -> tuple[str, ...]:
+        """``names``, and what `parts_of` gives beyond them: nothing, and the inside of a medium that scatters."""
+        return (*self.names, "", MEDIUM)
+
+    def parts_of(self, row: np.ndarray) -> np.ndarray:
+        """Which of ``labels`` rays met (n,), from the rows of a meeting."""
+        met = self.ir.geometry.owner[np.maximum(row, 0)]
+        return np.select([row >= 0, row == -1], [met, len(self.names)], len(self.names) + 1)
 
     def with_policy(self, policy: SamplingPolicy | None) -> Replay:
         """The same scene, sampled otherwise; None changes nothing. Raises TypeError for anything else."""

@@ -22,7 +22,7 @@ MOST_NODES = 2_000_000
 
 
 def code_of(part: int | np.ndarray, action: int | np.ndarray) -> int | np.ndarray:
-    """The integer of an event; ``part`` is the number of parts where it happens at none."""
+    """The integer of an event at a part, as `Replay.parts_of` numbers them."""
     return part * ACTIONS + action
 
 
@@ -82,11 +82,11 @@ class SignatureSink:
 
     def met(self, meeting: Meeting) -> None:
         nobody = len(self.replay.names)
-        owner = np.where(meeting.row >= 0, self.replay.owner[meeting.row], nobody)
+        met = self.replay.parts_of(meeting.row)
         before, going = self._nodes[meeting.parent], []
         for part in meeting.parts:
             action, of = part.action, part.of
-            nodes = self.tree.children(before[of], code_of(owner[of], action))
+            nodes = self.tree.children(before[of], code_of(met[of], action))
             told = np.flatnonzero((action == Action.PASS) | np.isin(action, _LAST))
             self.arrivals.append((nodes[told], meeting.ids[of[told]], meeting.flux[of[told]]))
             lost = np.flatnonzero(part.killed >= 0)
@@ -117,12 +117,12 @@ class FollowSink:
             self._on = np.zeros(sum(int(part.goes_on.sum()) for part in meeting.parts), dtype=bool)
             return
         nobody = len(self._replay.names)
-        owner = np.where(meeting.row >= 0, self._replay.owner[meeting.row], nobody)
+        met = self._replay.parts_of(meeting.row)
         rest = self._codes[meeting.bounce + 1 :]
         going = []
         for part in meeting.parts:
             on = self._on[meeting.parent[part.of]]
-            on = on & (code_of(owner[part.of], part.action) == self._codes[meeting.bounce])
+            on = on & (code_of(met[part.of], part.action) == self._codes[meeting.bounce])
             arrived = np.flatnonzero(on) if not rest else np.zeros(0, np.int64)
             flux = meeting.flux[part.of]
             if len(rest) == 1 and rest[0] // ACTIONS == nobody:

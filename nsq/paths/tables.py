@@ -17,7 +17,7 @@ from kernels.trace.watch import Action
 from ..numbers import check_choice, check_count, suggest
 from ..sampling import SamplingPolicy
 from .groups import PathGroup, PathStep, ghosts_of, steps_of
-from .replay import Replay
+from .replay import MEDIUM, Replay
 from .signatures import SignatureSink, SignatureTree
 
 #: rays that a table looks at unless it is told otherwise
@@ -188,7 +188,7 @@ def paths_of(replay: Replay, num_rays: int | None, policy: SamplingPolicy | None
     reference = {name: at_part[name] for name in at_part if name in detectors}
     found = [replace(g, share=_ratio(g.flux, reference.get(g.end.part, replay.ir.flux_in))) for g in found]
     found.sort(key=lambda group: (-group.flux, group.signature))
-    return PathTable(tuple(found), len(ids), replay.options.num_rays, replay.names)
+    return PathTable(tuple(found), len(ids), replay.options.num_rays, (*replay.names, MEDIUM))
 
 
 def ghosts_at(
@@ -221,7 +221,7 @@ def _ratio(part: float, whole: float) -> float:
 def _refracting(replay: Replay) -> np.ndarray:
     """(parts,) whether a part refracts."""
     out = np.zeros(len(replay.names), dtype=bool)
-    out[replay.owner[replay.ir.rows[:, at.KIND] <= at.COATED]] = True
+    out[replay.ir.geometry.owner[replay.ir.rows[:, at.KIND] <= at.COATED]] = True
     return out
 
 

@@ -107,8 +107,8 @@ class SimulationResult:
         The rays are traced again as they were, whatever was changed in the scene since.
 
         Args:
-            num_rays: about how many rays to look at; None is all of them, up to a million. Of fewer than all, a
-                sample is taken that does not depend on batches, and fluxes are scaled to the whole.
+            num_rays: about how many rays to look at, at most those of the trace; None is all of them, up to a million.
+                Of fewer than all, a sample is taken that does not depend on batches, and fluxes are scaled up.
             policy: how to sample. None is as in the trace, so that the table is an account of it. With another one
                 the table is an independent estimate: ``SamplingPolicy(reflect_prob="auto")`` or one that splits finds
                 far more rays that reflect.
