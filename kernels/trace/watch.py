@@ -66,8 +66,8 @@ class Meeting:
     """One bounce of the n rays that were alive.
 
     ``parent`` (n,) numbers them among those that went on from the meeting before, all parts of it one after another, or
-    among the births. ``row`` (n,) is what they met, -1 for nothing; ``flux`` (n,) what they carried there. ``place``
-    (3, n) is where they are then. Rays that split have a second part.
+    among the births. ``row`` (n,) is what they met, -1 for nothing, and less for a collision inside a medium; ``flux``
+    (n,) what they carried there. ``place`` (3, n) is where they are then. Rays that split have a second part.
     """
 
     bounce: int
@@ -109,7 +109,7 @@ class Watch:
         self._next, self._moved = [], []
         floats, ints = _columns(before, count)
         cells = np.flatnonzero(ints[at.STATE] == at.ALIVE)
-        row = np.maximum(row_hit.numpy()[:count][cells], -1)  # a collision inside a medium met nothing either
+        row = row_hit.numpy()[:count][cells]
         meeting = {
             "bounce": bounce, "parent": self._rays[cells], "ids": base + ints[at.SLOT, cells].astype(np.int64),
             "lines": ints[at.WAVELENGTH, cells], "states": _doubles(floats[:, cells]), "row": row,

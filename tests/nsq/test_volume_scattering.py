@@ -268,9 +268,15 @@ def test_recorded_rays_know_their_collisions():
     result = traced(scene, 400, record_paths=True)
     events = result.ray_paths["events"]
     hits = events[events["event_type"] == "hit"]
-    assert set(hits["component_name"]) == {"a", "b", "R", "T"}
+    assert set(hits["component_name"]) == {"a", "b", "R", "T", "medium"}
+    inside = hits[hits["component_name"] == "medium"]
+    assert inside["z"].min() > hits["z"][hits["component_name"] == "a"].max()
+    assert inside["z"].max() < hits["z"][hits["component_name"] == "b"].min()
     assert len(hits[hits["component_name"] == "a"]) > 400  # some come back through the face they came by
-    assert "a:refract > scatter > scatter > b:refract > T:detect" in str(result.paths())
+    assert "a:refract > medium:scatter > medium:scatter > b:refract > T:detect" in str(result.paths())
+    for name in ("R", "T"):
+        read = result.detectors[name].total_flux_float
+        assert result.paths().to(name).total_flux == pytest.approx(read, rel=1e-9)
     assert all(np.isfinite(events[c]).all() for c in "xyzLMN")
 
 
