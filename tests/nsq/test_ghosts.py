@@ -3,8 +3,6 @@
 import csv
 import itertools
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -183,14 +181,3 @@ def test_what_is_wrong_is_named():
         result.ghosts("D", num_rays=0)
     with pytest.raises(RuntimeError, match="trace again"):
         nsq.SimulationResult().paths()
-
-
-def test_the_page_on_stray_light_runs(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "stray_light.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
-    names = {}
-    program = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    exec(program.replace("200_000", "20_000").replace("1_000", "100"), names)
-    assert len(names["ghosts"]) >= 6
-    assert (tmp_path / "paths.csv").stat().st_size > 1000
