@@ -30,6 +30,7 @@ class BoxTree:
     nodes: Nodes
     root: int
     middle: np.ndarray
+    radius: float
     off: float
     kinds: int
 
@@ -63,14 +64,15 @@ class BoxTree:
         )  # fmt: skip
         largest = float(np.abs(np.stack([lower, upper])).max())
         kinds = int(flat.any()) + 2 * int(not flat.all())
-        return cls(nodes, int(nodes.roots.numpy()[0]), middle, _OFF / 1.0e-6 * largest, kinds)
+        radius = float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)))
+        return cls(nodes, int(nodes.roots.numpy()[0]), middle, radius, _OFF / 1.0e-6 * largest, kinds)
 
     def arguments(self, real):
         """Names and values for a search in the precision ``real``."""
         nodes = self.nodes
         return {
             "children": nodes.children, "ends": nodes.ends, "boxes": nodes.boxes, "cells": nodes.cells,
-            "root": self.root, "off": wp.float32(self.off), "kinds": self.kinds,
+            "root": self.root, "radius": real(self.radius), "off": wp.float32(self.off), "kinds": self.kinds,
             **{name: real(value) for name, value in zip(("mx", "my", "mz"), self.middle.tolist(), strict=True)},
         }  # fmt: skip
 

@@ -80,7 +80,8 @@ def tree_kernel(precision):
     def search_tree(
         floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
         triangle_of_row: INT, children: INT, ends: INT, boxes: FLOATS, cells: FLOATS, root: int,
-        mx: real, my: real, mz: real, off: wp.float32, kinds: int, first: int, surfaces: int, eps: real, n: wp.int64,
+        mx: real, my: real, mz: real, radius: real, off: wp.float32, kinds: int, first: int, surfaces: int,
+        eps: real, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
         best = real(wp.static(FAR))
@@ -99,12 +100,16 @@ def tree_kernel(precision):
             )
             last = ldi(ints, wp.static(at.LAST), n, i)
             near = wp.where(last == wp.static(at.AFLOAT), real(0.0), eps)
-            o32 = wp.vec3(wp.float32(o[0] - mx), wp.float32(o[1] - my), wp.float32(o[2] - mz))
+            # float32 sees a ray from where it comes near the tree, and so no loss from a source a kilometre away
+            p = o - vec3(mx, my, mz)
+            ahead = wp.max(-wp.dot(p, d) - radius, real(0.0))
+            p = p + ahead * d
+            o32 = wp.vec3(wp.float32(p[0]), wp.float32(p[1]), wp.float32(p[2]))
             d32 = wp.vec3(wp.float32(d[0]), wp.float32(d[1]), wp.float32(d[2]))
             inverse = wp.vec3(reciprocal(d32[0]), reciprocal(d32[1]), reciprocal(d32[2]))
             # the float32 cut-off lies beyond the best distance by more than its rounding
             # and by more than what counts as landing on two surfaces at once
-            limit = wp.float32(best + real(8.0) * eps) * wp.float32(1.00001)
+            limit = wp.float32(best - ahead + real(8.0) * eps) * wp.float32(1.00001)
             stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
             depth = int(0)
             node = int(root)
@@ -140,7 +145,7 @@ def tree_kernel(precision):
                             if nearer:
                                 best = t
                                 best_row = row
-                                limit = wp.float32(best + real(8.0) * eps) * wp.float32(1.00001)
+                                limit = wp.float32(best - ahead + real(8.0) * eps) * wp.float32(1.00001)
                 going = int(0)
                 while depth > 0 and going == 0:
                     depth = depth - 1

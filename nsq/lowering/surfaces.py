@@ -38,6 +38,8 @@ TREE_FROM = 24
 # Boxes in the tree grow by this share of the scene's coordinates: some float32 roundings of where a ray starts and
 # ends.
 _GROWTH = 4e-6
+# rows that many times larger than the middling one stay out of the tree
+_LARGEST = 1e3
 
 
 @dataclass(frozen=True)
@@ -145,10 +147,14 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         where = {int(row): new for new, row in enumerate(keep)}
         sags = tuple((where[row], *rest) for row, *rest in sags)
     bounded = np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
+    if bounded.any():
+        # a far-field detector's disk would coarsen the float32 of all boxes, and its own holds everything anyway
+        extent = np.where(bounded, (upper - lower).max(axis=1), np.inf)
+        bounded &= extent <= _LARGEST * np.median(extent[bounded])
     many = int((bounded & (triangle_of_row < 0)).sum()) > TREE_FROM
     in_tree = (triangle_of_row >= 0) | (bounded & many)
     tree_rows = np.flatnonzero(in_tree)
-    reach = float(np.abs(np.concatenate([lower[bounded], upper[bounded]])).max()) if bounded.any() else 0.0
+    reach = float(np.abs(np.stack([lower[tree_rows], upper[tree_rows]])).max()) if len(tree_rows) else 0.0
     grow = _GROWTH * max(reach, float(place.detach().abs().max()))
     return Rows(
         numbers=numbers, domain=domain, limits=ends, owner=owner, corners=torch.cat(all_corners).reshape(-1, 9),

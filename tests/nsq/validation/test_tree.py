@@ -79,3 +79,38 @@ def test_the_same_crowd_far_from_the_origin():
     same = np.abs(a[1][i] - b[1][j]).max(axis=1) < 1e-6
     assert np.mean(same) > 0.99
     assert far.total_flux_escaped == near.total_flux_escaped == 0.0
+
+
+def far_beam(distance, far_field):
+    """A beam from far off on a cube of triangles among balls, with a disk as wide as a far field's behind all."""
+    scene = nsq.NSQScene()
+    beam = nsq.CollimatedSourceConfig(spectrum=GREEN, aperture_radius=6.0)
+    scene.add_source("S", CS(z=-distance), beam)
+    corners = 1.7 * np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
+    faces = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
+             [0, 6, 4], [1, 5, 7], [1, 7, 3]]  # fmt: skip
+    mesh = nsq.geometries_mesh.MeshGeometry((corners, np.array(faces)))
+    scene.add_component("cube", nsq.AbsorbingComponent(CS(), mesh, name="cube"))
+    for i in range(30):
+        angle = 2.0 * np.pi * i / 30.0
+        cs = CS(x=5.0 * np.cos(angle), y=5.0 * np.sin(angle))
+        scene.add_component(f"{i}", nsq.AbsorbingComponent(cs, nsq.SphereGeometry(0.3), name=f"{i}"))
+    if far_field:
+        scene.add_detector("D", CS(z=50.0), nsq.FarFieldDetectorConfig(num_theta=4, num_phi=4))
+    else:
+        scene.add_detector("D", CS(z=50.0), nsq.IrradianceDetectorConfig(20.0, 20.0, 4, 4))
+    return scene
+
+
+@pytest.mark.parametrize("far_field", [False, True])
+@pytest.mark.parametrize("distance", [1e3, 1e5])
+def test_a_tree_far_from_the_source(distance, far_field):
+    """The cube's shadow is its square and each ball's a disk, for every ray, from wherever it comes."""
+    rays = 20_000
+    scene = far_beam(distance, far_field)
+    near = far_beam(10.0, far_field).trace(rays, seed=4)
+    result = scene.trace(rays, seed=4)
+    assert near.surfaces["cube"].num_hits > 0.09 * rays
+    for name, books in near.surfaces.items():
+        # the same rays but for one on a rim
+        assert abs(result.surfaces[name].num_hits - books.num_hits) <= 1, name
