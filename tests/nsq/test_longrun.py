@@ -18,9 +18,13 @@ import pytest
 import torch
 
 import nsq
+from nsq.checkpoint import digest
 from nsq.longrun import Plan, map_error, relative_error
+from nsq.lower import lower
 
 from . import scenes
+from .generated_scenes import generated
+from .gradient_scenes import CASES
 
 ROOT = Path(__file__).parents[2]
 RAYS = 100_000
@@ -166,6 +170,19 @@ def test_a_long_run_that_is_not_stopped_has_the_bits_of_a_short_one():
     assert (long.partial, long.stopped_by) == (False, "")
     assert plain.relative_errors == {}
     assert set(long.relative_errors) == {"D", "rays"}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_every_kind_of_scene_makes_a_long_run(case):
+    values, build = CASES[case][:2]
+    scene = build(dict(values))
+    assert everything(scene.trace(3000, seed=1)) == everything(scene.trace(3000, seed=1, max_seconds=math.inf))
+
+
+def test_every_scene_is_told_from_every_other():
+    names = [digest(lower(generated(seed), 100)) for seed in range(12) for _ in range(2)]
+    assert names[::2] == names[1::2]
+    assert len(set(names)) == 12
 
 
 def test_time_stops_a_run_and_what_is_there_is_an_estimate():
