@@ -12,19 +12,19 @@ def all_modules():
     from kernels import rng, sources
     from kernels.precision import REALS
     from kernels.trace import probe
-    from kernels.trace.interact import interact_kernel
+    from kernels.trace.interact import Variant
     from kernels.trace.splitting import split_kernels
     from kernels.trace.tree import tree_kernel
     from kernels.trace.visibility import visibility_kernels
     from kernels.trace.warmup import (
         adjoint_kernels,
         forward_kernels,
+        interact_kernels,
         modules_of,
         sag_kernels,
         scatter_kernels,
         sobol_kernels,
         table_kernels,
-        variant_kernels,
         volume_kernels,
     )
 
@@ -35,15 +35,12 @@ def all_modules():
             kernels += scatter_kernels(precision, backward=True, full=full)
         kernels += [tree_kernel(precision)]
         kernels += sag_kernels(precision, backward=True)
-        for sags, angles in ((True, False), (False, True), (True, True)):
-            kernels += variant_kernels(precision, backward=True, sags=sags, angles=angles)
+        for variant in Variant.every():
+            kernels += interact_kernels(precision, variant, backward=not variant.splits)
         for sobol in (False, True):
             kernels += table_kernels(precision, range(len(sources.ROWS)), sobol)
         kernels += volume_kernels(precision, backward=True)
-        for angles in (False, True):
-            kernels += variant_kernels(precision, backward=True, turbid=True, angles=angles)
         kernels += sobol_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)), True)
         kernels += [kernel for sags in (False, True) for kernel in visibility_kernels(precision, sags)]
-        kernels += [*split_kernels(precision), interact_kernel(precision, splits=True)]
-        kernels += [interact_kernel(precision, splits=True, turbid=True)]
+        kernels += split_kernels(precision)
     return modules_of(kernels)

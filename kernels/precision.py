@@ -134,6 +134,18 @@ def bundle(name):
     @wp.func_native(f"return {root}(x);", adj_snippet=f"adj_x += x > 0 ? ({ctype})0.5 * adj_ret / {root}(x) : 0;")
     def sqrt(x: real) -> real: ...
 
+    # half the instructions of a product and a sum; said outright, so that every build of a kernel rounds alike
+    fused = f"""
+#if defined(__CUDA_ARCH__)
+    return ::fma{"" if double else "f"}(a, b, c);
+#else
+    return __builtin_fma{"" if double else "f"}(a, b, c);
+#endif
+"""
+
+    @wp.func_native(fused, adj_snippet="adj_a += b * adj_ret; adj_b += a * adj_ret; adj_c += adj_ret;")
+    def fma(a: real, b: real, c: real) -> real: ...
+
     @wp.func_native("return x;", adj_snippet="")
     def detach(x: real) -> real: ...
 
@@ -164,8 +176,8 @@ def bundle(name):
 
     return SimpleNamespace(
         name=name, real=real, array=array, ctype=ctype, ld=ld, st=st, st_plain=st_plain, ld_fixed=ld_fixed,
-        ld_plain=ld_plain, ld_number=ld_number, select=select, sqrt=sqrt, detach=detach, exp=exp, sin_turn=sin_turn,
-        cos_turn=cos_turn, inside=inside,
+        ld_plain=ld_plain, ld_number=ld_number, select=select, sqrt=sqrt, fma=fma, detach=detach, exp=exp,
+        sin_turn=sin_turn, cos_turn=cos_turn, inside=inside,
     )  # fmt: skip
 
 

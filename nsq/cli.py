@@ -320,6 +320,7 @@ def _warmup(arguments: Any) -> int:
 
     import kernels
     from kernels import sources
+    from kernels.trace.interact import Variant
     from kernels.trace.warmup import load_modules
 
     from .backend import check_device
@@ -331,7 +332,8 @@ def _warmup(arguments: Any) -> int:
     else:
         kinds = () if arguments.without_gradients else range(len(sources.ROWS))
         for precision in ("float64", "float32") if arguments.precision == "both" else (arguments.precision,):
-            load_modules(precision, wp.get_device(device), kinds)
+            for variant in Variant.common():
+                load_modules(precision, wp.get_device(device), kinds, variant=variant)
     print(f"kernels ready for {device} in {time.perf_counter() - started:.1f} s, in {wp.config.kernel_cache_dir}")
     return OK
 

@@ -24,7 +24,7 @@ from kernels.trace.splitting import SplitLane
 from kernels.trace.tables import Run, Tables
 from kernels.trace.warmup import load_modules
 from kernels.trace.watch import Watch
-from kernels.trace.wavefront import ForwardLane, Sums
+from kernels.trace.wavefront import ForwardLane, Sums, variant_of
 
 from .checkpoint import digest, package_version
 from .longrun import Limits, LongRun, Outlook, Workplace
@@ -119,7 +119,7 @@ class Trace:
             ranks.agree(digest(self._account()), "the scene and the options of the trace")
         places = self._places(tensors)
         for tables in places:
-            load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
+            load_modules(tables.precision, tables.device, **_needs(tables, self.run, splits=self.run.split_depth > 0))
         if self.options.limits is not None:
             sums, outlook = self._long_run(places)
             return self._outcome(sums, outlook)
@@ -225,7 +225,7 @@ class Trace:
         """
         places = self._places(tensors)
         for tables in places:
-            load_modules(tables.precision, tables.device, splits=self.run.split_depth > 0, **_needs(tables, self.run))
+            load_modules(tables.precision, tables.device, **_needs(tables, self.run, splits=self.run.split_depth > 0))
         desks, size, capacity = self._desks(places)
         # a lane counts ids from the first of a batch on in 32 bits
         far = np.flatnonzero(np.diff(ids >> 30)) + 1
@@ -350,6 +350,8 @@ class Trace:
             map_size=ir.map_size,
             linear_rows=geometry.linear_rows,
             sags=geometry.sags,
+            coats=bool(np.isin(ir.rows[:, at.KIND], (at.COATED, at.MIRROR)).any()),
+            absorbs=ir.tensors.extinction.requires_grad or bool(floats["extinction"].any()),
             angles=bool((ir.rows[:, at.ANGLES] >= 0).any()),
             scatters=bool((ir.rows[:, at.LOBE] >= 0).any()),
             aimed=bool((ir.rows[:, at.AIMS] >= 0).any()),
@@ -385,11 +387,11 @@ def _grown(domain: np.ndarray, surfaces: np.ndarray, by: float) -> np.ndarray:
     return out
 
 
-def _needs(tables: Tables, run: Run) -> dict[str, Any]:
+def _needs(tables: Tables, run: Run, *, splits: bool = False) -> dict[str, Any]:
     """Which kernels beside the common ones a scene uses."""
     return {
-        "scatters": tables.scatters, "full_scatter": tables.full_scatter, "trees": tables.tree is not None,
-        "sags": bool(tables.sags), "angles": tables.angles, "turbid": tables.turbid, "sobol": run.sobol,
+        "variant": variant_of(tables, splits=splits), "scatters": tables.scatters, "full_scatter": tables.full_scatter,
+        "trees": tables.tree is not None, "sags": bool(tables.sags), "sobol": run.sobol,
         "born": {source.kind for source in run.sources},
     }  # fmt: skip
 

@@ -29,25 +29,29 @@ def quadric(precision):
 
     b = bundle(precision)
     real, array = b.real, b.array
-    ld_plain, inside, sqrt = b.ld_plain, b.inside, b.sqrt
+    ld_plain, inside, sqrt, fma = b.ld_plain, b.inside, b.sqrt, b.fma
+
+    @wp.func
+    def dot(ax: real, ay: real, az: real, bx: real, by: real, bz: real):
+        return fma(az, bz, fma(ay, by, ax * bx))
 
     @wp.func
     def root_is_valid(
         t: real, eps: real, qx: real, qy: real, qz: real, u: real, v: real, w: real,
         nx: real, ny: real, nz: real, s: real, nu: real, domain: array, at: int,
     ):  # fmt: skip
-        px = qx + t * u
-        py = qy + t * v
-        pz = qz + t * w
-        z = s + t * nu
-        rx = px - z * nx
-        ry = py - z * ny
-        rz = pz - z * nz
-        x = px * ld_plain(domain, at) + py * ld_plain(domain, at + 1) + pz * ld_plain(domain, at + 2)
-        y = px * ld_plain(domain, at + 3) + py * ld_plain(domain, at + 4) + pz * ld_plain(domain, at + 5)
-        sheet = ld_plain(domain, at + 12) + ld_plain(domain, at + 13) * z
+        px = fma(t, u, qx)
+        py = fma(t, v, qy)
+        pz = fma(t, w, qz)
+        z = fma(t, nu, s)
+        rx = fma(-z, nx, px)
+        ry = fma(-z, ny, py)
+        rz = fma(-z, nz, pz)
+        x = dot(px, py, pz, ld_plain(domain, at), ld_plain(domain, at + 1), ld_plain(domain, at + 2))
+        y = dot(px, py, pz, ld_plain(domain, at + 3), ld_plain(domain, at + 4), ld_plain(domain, at + 5))
+        sheet = fma(ld_plain(domain, at + 13), z, ld_plain(domain, at + 12))
         ok = inside(
-            rx * rx + ry * ry + rz * rz, x, y, z, sheet,
+            dot(rx, ry, rz, rx, ry, rz), x, y, z, sheet,
             ld_plain(domain, at + 6), ld_plain(domain, at + 7), ld_plain(domain, at + 8), ld_plain(domain, at + 9),
             ld_plain(domain, at + 10), ld_plain(domain, at + 11),
         )  # fmt: skip
@@ -71,15 +75,15 @@ def quadric(precision):
         d = ld_plain(numbers, at + 7)
         g = ld_plain(numbers, at + 8)
         e = ld_plain(numbers, at + 9)
-        s = nx * qx + ny * qy + nz * qz
-        nu = nx * u + ny * v + nz * w
-        qq = qx * qx + qy * qy + qz * qz
-        qu = qx * u + qy * v + qz * w
+        s = dot(nx, ny, nz, qx, qy, qz)
+        nu = dot(nx, ny, nz, u, v, w)
+        qq = dot(qx, qy, qz, qx, qy, qz)
+        qu = dot(qx, qy, qz, u, v, w)
         # F(q + t u) = A t^2 + 2 B t + C, and the two roots without cancellation
-        A = a + d * nu * nu
-        B = a * qu + (d * s + g) * nu
-        C = wp.where(own, real(0.0), a * qq + d * s * s + real(2.0) * g * s + e)
-        disc = B * B - A * C
+        A = fma(d * nu, nu, a)
+        B = fma(a, qu, fma(d, s, g) * nu)
+        C = wp.where(own, real(0.0), fma(a, qq, fma(fma(d, s, g + g), s, e)))
+        disc = fma(B, B, -A * C)
         root = sqrt(wp.max(disc, real(0.0)))
         h = -(B + wp.where(B < real(0.0), -root, root))
         t1 = h / A
@@ -101,6 +105,6 @@ def quadric(precision):
 
     @wp.func
     def implicit(qx: real, qy: real, qz: real, s: real, a: real, d: real, g: real, e: real):
-        return a * (qx * qx + qy * qy + qz * qz) + d * s * s + real(2.0) * g * s + e
+        return fma(a, dot(qx, qy, qz, qx, qy, qz), fma(fma(d, s, g + g), s, e))
 
-    return SimpleNamespace(hit=hit, implicit=implicit)
+    return SimpleNamespace(hit=hit, implicit=implicit, dot=dot)

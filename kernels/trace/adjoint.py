@@ -80,7 +80,7 @@ class Adjoint:
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
         self._wanted = {
             "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
-            "with_rates": int(tables.turbid),
+            "with_coats": int(tables.coats), "with_absorption": int(tables.absorbs), "with_rates": int(tables.turbid),
         }  # fmt: skip
         real = REALS[tables.precision]
 
@@ -209,7 +209,7 @@ class Adjoint:
         }  # fmt: skip
         launches = {
             "interact": Command(
-                interact_kernel(p, backward=True, **variant_of(t)), device, names,
+                interact_kernel(p, variant_of(t), backward=True), device, names,
                 {"floats": self._before, "floats_out": self._after, "given": self._given_gradient},
             ),
             "readout": Command(

@@ -110,9 +110,9 @@ def reduce_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def reduce(
         acc: array, ints: INT, row_hit: INT, rows: LONG, lines: int, count: int, stretches: int,
-        with_numbers: int, with_tables: int, with_angles: int, with_rates: int, numbers: sums, index: sums,
-        extinction: sums, reflectance: sums, transmittance: sums, angular: sums, media: sums, angle_cell: INT,
-        n: wp.int64,
+        with_numbers: int, with_tables: int, with_angles: int, with_coats: int, with_absorption: int, with_rates: int,
+        numbers: sums, index: sums, extinction: sums, reflectance: sums, transmittance: sums, angular: sums,
+        media: sums, angle_cell: INT, n: wp.int64,
     ):  # fmt: skip
         stretch = wp.tid()
         start = int(wp.int64(count) * wp.int64(stretch) / wp.int64(stretches))
@@ -146,10 +146,12 @@ def reduce_kernel(precision):
                     own = row * lines + line
                     wp.atomic_add(index, front, wp.float64(ld(acc, wp.static(at.ACC_INDEX_FRONT), n, i)))
                     wp.atomic_add(index, back, wp.float64(ld(acc, wp.static(at.ACC_INDEX_BACK), n, i)))
-                    wp.atomic_add(
-                        extinction, medium * lines + line, wp.float64(ld(acc, wp.static(at.ACC_EXTINCTION), n, i))
-                    )
-                    wp.atomic_add(reflectance, own, wp.float64(ld(acc, wp.static(at.ACC_REFLECTANCE), n, i)))
-                    wp.atomic_add(transmittance, own, wp.float64(ld(acc, wp.static(at.ACC_TRANSMITTANCE), n, i)))
+                    if with_absorption == 1:
+                        wp.atomic_add(
+                            extinction, medium * lines + line, wp.float64(ld(acc, wp.static(at.ACC_EXTINCTION), n, i))
+                        )
+                    if with_coats == 1:
+                        wp.atomic_add(reflectance, own, wp.float64(ld(acc, wp.static(at.ACC_REFLECTANCE), n, i)))
+                        wp.atomic_add(transmittance, own, wp.float64(ld(acc, wp.static(at.ACC_TRANSMITTANCE), n, i)))
 
     return reduce

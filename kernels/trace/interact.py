@@ -6,6 +6,7 @@ dead, runs through with harmless numbers and is written back unchanged.
 """
 
 import functools
+from dataclasses import dataclass, fields
 
 import warp as wp
 
@@ -20,37 +21,72 @@ from kernels.trace import layout as at
 ANGLES = 4097
 
 
-def interact_kernel(precision, backward=False, sags=False, angles=False, splits=False, turbid=False):
-    """The kernel for one precision; ``backward=True`` is the one with an adjoint.
+@dataclass(frozen=True)
+class Variant:
+    """What a build of the interaction can do; what a scene does not need is left out of its kernel.
 
-    With ``sags`` the distance and normal of rays that met a sag come from ``given`` instead of the quadric row. With
-    ``angles`` a coating may have a table over the cosine of the angle of incidence, `ANGLES` even steps from 0 to 1.
-    With ``splits`` rays that may split do so: launched with ``force`` 1 the kernel writes their reflected part, with 2
-    the transmitted one, each with its share of the flux, and nothing is drawn. The ``turbid`` one serves scenes with
-    media that scatter, with sags or without.
+    To keep the builds few, those for the rarer needs (all but the first two) leave nothing of these two
+    out, and a turbid one can do with sags.
+
+    Attributes:
+        coats: mirrors and coatings, whose shares stand in tables over wavelength.
+        absorbs: media that absorb.
+        angles: coatings with a table over the cosine of the angle of incidence, `ANGLES` even steps from 0 to 1.
+        sags: surfaces given by a sag; distance and normal of rays that met one come from ``given``.
+        splits: rays that may split do so: launched with ``force`` 1 the kernel writes their reflected part, with 2 the
+            transmitted one, each with its share of the flux, and nothing is drawn.
+        turbid: media that scatter.
     """
-    sags = sags or turbid  # few scenes are turbid: one build for both
-    return _interact_kernel(precision, bool(backward), bool(sags), bool(angles), bool(splits), bool(turbid))
+
+    coats: bool = True
+    absorbs: bool = True
+    angles: bool = False
+    sags: bool = False
+    splits: bool = False
+    turbid: bool = False
+
+    @classmethod
+    def common(cls):
+        """The builds for scenes of quadrics with plain coatings and clear media."""
+        flags = (False, True)
+        return [cls(coats=coats, absorbs=absorbs) for coats in flags for absorbs in flags]
+
+    @classmethod
+    def every(cls):
+        """All builds that a scene may ask for."""
+        flags = (False, True)
+        reach = ((False, False), (True, False), (True, True))
+        rare = [
+            cls(angles=angles, sags=sags, splits=splits, turbid=turbid)
+            for angles in flags
+            for splits in flags
+            for sags, turbid in reach
+        ]
+        return [*cls.common(), *rare[1:]]
+
+    @property
+    def suffix(self):
+        """The name's part that tells this build's module from others."""
+        return "".join(f".{f.name}" for f in fields(self) if getattr(self, f.name))
 
 
-@functools.cache  # by position, so that one build has one key
-def _interact_kernel(precision, backward, sags, angles, splits, turbid):
+@functools.cache
+def interact_kernel(precision, variant, backward=False):
+    """The kernel for one precision and variant; ``backward=True`` is the one with an adjoint."""
     b = bundle(precision)
     real, array = b.real, b.array
     ld, st, st_plain, ld_fixed = b.ld, b.st, b.st_plain, b.ld_fixed
     ld_number, ld_plain = b.ld_number, b.ld_plain
-    select, sqrt, detach, exp = b.select, b.sqrt, b.detach, b.exp
-    implicit = quadric(precision).implicit
+    select, sqrt, fma, detach, exp = b.select, b.sqrt, b.fma, b.detach, b.exp
+    implicit, dot = quadric(precision).implicit, quadric(precision).dot
     fresnel = optics(precision).fresnel
     uniform = uniform_of(precision)
-    name = (
-        f"kernels.trace.{precision}"
-        + (".interact_turbid" if turbid else ".interact_sag" if sags else "")
-        + (".interact_angle" if angles else "")
-        + (".interact_split" if splits else "")
-        + (".adjoint" if backward else "")
-    )
-    module = kernel_module(name, backward=backward)
+    coats, absorbs, angles = variant.coats, variant.absorbs, variant.angles
+    sags, splits, turbid = variant.sags, variant.splits, variant.turbid
+    # a module of its own, since a scene needs one build of many
+    name = f"kernels.trace.{precision}.interact{variant.suffix}" + (".adjoint" if backward else "")
+    # the keys of random numbers are 64-bit, by which the compiler would take half of the rays a float32 vector holds
+    module = kernel_module(name, backward=backward, lanes=16 if precision == "float32" else None)
 
     @wp.kernel(module=module, enable_backward=backward)
     def interact(
@@ -103,17 +139,19 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
         back = ld_table(rows, m + wp.static(at.BACK))
         n_front = ld_number(index, front * lines + line, acc, wp.static(at.ACC_INDEX_FRONT), n, i)
         n_back = ld_number(index, back * lines + line, acc, wp.static(at.ACC_INDEX_BACK), n, i)
-        k = ld_number(extinction, medium * lines + line, acc, wp.static(at.ACC_EXTINCTION), n, i)
-        r_table = ld_number(reflectance, row * lines + line, acc, wp.static(at.ACC_REFLECTANCE), n, i)
-        t_table = ld_number(transmittance, row * lines + line, acc, wp.static(at.ACC_TRANSMITTANCE), n, i)
+        r_table = zero
+        t_table = zero
+        if wp.static(coats):
+            r_table = ld_number(reflectance, row * lines + line, acc, wp.static(at.ACC_REFLECTANCE), n, i)
+            t_table = ld_number(transmittance, row * lines + line, acc, wp.static(at.ACC_TRANSMITTANCE), n, i)
 
         # the detached root, then one Newton step on F: the value stays, the derivative is the implicit one
-        qx = x + t0 * u - tx
-        qy = y + t0 * v - ty
-        qz = z + t0 * w - tz
-        s = ax * qx + ay * qy + az * qz
-        slope = d * s + g
-        toward = (a * qx + slope * ax) * u + (a * qy + slope * ay) * v + (a * qz + slope * az) * w
+        qx = fma(t0, u, x - tx)
+        qy = fma(t0, v, y - ty)
+        qz = fma(t0, w, z - tz)
+        s = dot(ax, ay, az, qx, qy, qz)
+        slope = fma(d, s, g)
+        toward = dot(fma(a, qx, slope * ax), fma(a, qy, slope * ay), fma(a, qz, slope * az), u, v, w)
         toward = detach(real(2.0) * select(valid, toward, one))
         step = -implicit(qx, qy, qz, s, a, d, g, e) / select(toward == zero, one, toward)
         step = select(valid, step, zero)
@@ -122,17 +160,17 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
             met_sag = wp.where(valid, ld_table(rows, m + wp.static(at.SAG)) >= 0, False)
             step = select(met_sag, ld(given, 0, n, i) - t0, step)
         t = t0 + step
-        hx = qx + step * u
-        hy = qy + step * v
-        hz = qz + step * w
+        hx = fma(step, u, qx)
+        hy = fma(step, v, qy)
+        hz = fma(step, w, qz)
 
         # geometric normal, from the front medium to the back medium
-        s = ax * hx + ay * hy + az * hz
-        slope = d * s + g
-        gx = a * hx + slope * ax
-        gy = a * hy + slope * ay
-        gz = a * hz + slope * az
-        g2 = gx * gx + gy * gy + gz * gz
+        s = dot(ax, ay, az, hx, hy, hz)
+        slope = fma(d, s, g)
+        gx = fma(a, hx, slope * ax)
+        gy = fma(a, hy, slope * ay)
+        gz = fma(a, hz, slope * az)
+        g2 = dot(gx, gy, gz, gx, gy, gz)
         inv = one / sqrt(select(valid, select(g2 > zero, g2, one), one))
         gx = gx * inv
         gy = gy * inv
@@ -141,22 +179,25 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
             gx = select(met_sag, ld(given, 1, n, i), gx)
             gy = select(met_sag, ld(given, 2, n, i), gy)
             gz = select(met_sag, ld(given, 3, n, i), gz)
-        cs = gx * u + gy * v + gz * w
+        cs = dot(gx, gy, gz, u, v, w)
         backwards = cs < zero
         n_i = select(backwards, n_back, n_front)
         n_t = select(backwards, n_front, n_back)
         cos_i = select(backwards, -cs, cs)
 
         # Beer-Lambert over the segment in the medium the ray was in; attenuation = 4 pi 1e3 / wavelength (mm, um)
-        depth = -ld_plain(attenuation, line) * k * t
-        flux_hit = flux * exp(detach(depth)) * (one + (depth - detach(depth)))
+        flux_hit = flux
+        if wp.static(absorbs):
+            k = ld_number(extinction, medium * lines + line, acc, wp.static(at.ACC_EXTINCTION), n, i)
+            depth = -ld_plain(attenuation, line) * k * t
+            flux_hit = flux * exp(detach(depth)) * (one + (depth - detach(depth)))
         if wp.static(turbid):
             # it came through without a collision: drawn with the detached chance of that, and weighed with the attached
             rate_at = (medium * lines + line) * wp.static(at.NUM_MEDIUM)
             thin = -t * ld_number(media, rate_at, acc, wp.static(at.ACC_RATE), n, i)
             flux_hit = flux_hit * (one + (thin - detach(thin)))
 
-        r_fresnel, cos_t, total = fresnel(cos_i, n_i, n_t)
+        r_fresnel, cos_t, total, eta = fresnel(cos_i, n_i, n_t)
         coated = kind == wp.static(at.COATED)
         mirror = kind == wp.static(at.MIRROR)
         refracting = kind <= wp.static(at.COATED)
@@ -176,8 +217,11 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
             r_table = select(tabled, r0 + part * (r1 - r0), r_table)
             t_table = select(tabled, t0_ + part * (t1_ - t0_), t_table)
             sti(angle_cell, 0, n, i, select_int(tabled, cell, -1))
-        r_power = select(coated, select(total, one, r_table), r_fresnel)
-        t_power = select(coated, select(total, zero, t_table), one - r_fresnel)
+        r_power = r_fresnel
+        t_power = one - r_fresnel
+        if wp.static(coats):
+            r_power = select(coated, select(total, one, r_table), r_fresnel)
+            t_power = select(coated, select(total, zero, t_table), one - r_fresnel)
         p_exact = detach(r_power)
         p = select(p_exact < p_low, p_low, select(p_exact > p_high, p_high, p_exact))
         p = select(fresnel_policy == 1, p_exact, p)
@@ -187,9 +231,10 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
         chosen = uniform(pcg32(id, init, key, jump_a, jump_c)) < p
         # beyond the critical angle there is nothing to choose
         chosen = wp.where(total, True, chosen)
-        p_other = one - p
-        w_reflect = select(total, one, r_power / select(p > zero, p, one))
-        w_transmit = t_power / select(p_other > zero, p_other, one)
+        chance = select(chosen, p, one - p)
+        chance = select(chance > zero, chance, one)
+        share = select(chosen, r_power, t_power)
+        weight = select(total, one, share / chance)
         halves = False
         if wp.static(splits):
             # a surface that scatters does not split
@@ -199,16 +244,13 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
             could = wp.where(may_split == 1, wp.where(valid, could, False), False)
             halves = wp.where(allowance > 1, could, False)
             chosen = wp.where(halves, force == 1, chosen)
-            w_reflect = select(halves, r_power, w_reflect)
-            w_transmit = select(halves, t_power, w_transmit)
-        weight = select(chosen, w_reflect, w_transmit)
+            weight = select(halves, select(chosen, r_power, t_power), weight)
         reflects = wp.where(mirror, True, wp.where(refracting, chosen, False))
         weight = select(mirror, r_table, select(refracting, weight, one))
         bends = wp.where(refracting, wp.where(chosen, False, True), False)
 
         # u + 2 |cs| towards the ray's own side, or Snell's law in vector form
-        eta = n_i / n_t
-        along = eta * cos_i - cos_t
+        along = fma(eta, cos_i, -cos_t)
         push = select(backwards, along, -along)
         scale = select(bends, eta, one)
         normal = select(reflects, real(-2.0) * cs, select(bends, push, zero))
@@ -217,9 +259,9 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
         # A ray that lands on two surfaces at once, on an edge, would find the other one at distance 0, where nothing is
         # looked for. If it stays on its side it goes on from a hair before the edge and meets the other there; if it
         # passes through, from a hair behind.
-        out_u = scale * u + normal * gx
-        out_v = scale * v + normal * gy
-        out_w = scale * w + normal * gz
+        out_u = fma(scale, u, normal * gx)
+        out_v = fma(scale, v, normal * gy)
+        out_w = fma(scale, w, normal * gz)
         gap = ld_fixed(distance, wp.int32(n) + i) - t0
         hair = select(gap < retreat, retreat, zero)
         sx = select(bends, hair * out_u, -hair * u)
@@ -244,7 +286,7 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
         )
         after = select_int(valid, after, select_int(alive, wp.static(at.ESCAPED), wp.static(at.DEAD)))
         if wp.static(splits):
-            part = allowance / 2
+            offspring = allowance / 2
             child = child_key(id, turn)
             second = force == 2
             # of the second launch only the split-off rays count, and those that would have split
@@ -252,7 +294,7 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
             born = select_int(flux_out > zero, wp.static(at.ALIVE), wp.static(at.DEAD))
             after = select_int(second, select_int(halves, born, other), after)
             key = wp.where(second, child, id)
-            kept = select_int(halves, select_int(second, part, allowance - part), allowance)
+            kept = select_int(halves, select_int(second, offspring, allowance - offspring), allowance)
             sti(ints_out, wp.static(at.ALLOWANCE), n, i, kept)
             sti(ints_out, wp.static(at.KEY_LOW), n, i, half_of_key(key, False))
             sti(ints_out, wp.static(at.KEY_HIGH), n, i, half_of_key(key, True))
@@ -270,10 +312,12 @@ def _interact_kernel(precision, backward, sags, angles, splits, turbid):
         sti(ints_out, wp.static(at.STATE), n, i, after)
 
         # what the surface keeps, booked where it happens: in expectation 1 - R - T of the arriving flux
-        lost = select(chosen, zero, (one - r_power - t_power) / select(p_other > zero, p_other, one))
-        if wp.static(splits):
-            lost = select(halves, one - r_power - t_power, lost)
-        lost = select(coated, select(total, zero, lost), select(mirror, one - r_table, zero))
+        lost = zero
+        if wp.static(coats):
+            lost = select(chosen, zero, (one - r_power - t_power) / chance)
+            if wp.static(splits):
+                lost = select(halves, one - r_power - t_power, lost)
+            lost = select(coated, select(total, zero, lost), select(mirror, one - r_table, zero))
         st_plain(aux, wp.static(at.FLUX_AT_HIT), n, i, detach(flux_hit))
         st_plain(aux, wp.static(at.LOSS), n, i, detach(flux_hit * lost))
 

@@ -86,7 +86,7 @@ class SplitLane(Lane):
         begin, adopt = split_kernels(p)
         self._begin = Command(begin, device, {**shared, "ints": self._here.ints, "allowance": run.split_budget})
         second = {**shared, "floats_out": self._beyond.floats, "ints_out": self._beyond.ints, "aux": spare, "force": 2}
-        self._second = Command(interact_kernel(p, **self.variant), device, second)
+        self._second = Command(interact_kernel(p, self.variant), device, second)
         born = {**shared, "floats": self._beyond.floats, "ints": self._beyond.ints}
         self._adopt = Command(adopt, device, born)
         self._roulette = Command(roulette_kernel(p), device, {**born, "key": wp.uint64(ROULETTE)})

@@ -109,6 +109,8 @@ class Tables:
     scatters: bool
     aimed: bool
     turbid: bool
+    coats: bool
+    absorbs: bool
     angles: bool
     linear_rows: tuple
     sags: tuple

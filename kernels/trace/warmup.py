@@ -29,8 +29,8 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = _plain_sources()
     return [
-        *(search_kernel(precision, rows) for rows in GROUPS), interact_kernel(precision), book_kernel(precision),
-        deposit_kernel(precision), roulette_kernel(precision), *compact_kernels(precision),
+        *(search_kernel(precision, rows) for rows in GROUPS), book_kernel(precision), deposit_kernel(precision),
+        roulette_kernel(precision), *compact_kernels(precision),
         line_kernel(precision, False),
         uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),
         *(emit_kernel(precision, kind, False, False) for kind in kinds),
@@ -64,10 +64,10 @@ def volume_kernels(precision, *, backward):
     return [*kernels, collision_kernel(precision, backward=True)] if backward else kernels
 
 
-def variant_kernels(precision, *, backward, **variant):
-    """The build of the interaction for a scene with sags, coatings with tables over angle, or media that scatter."""
-    kernels = [interact_kernel(precision, **variant)]
-    return [*kernels, interact_kernel(precision, backward=True, **variant)] if backward else kernels
+def interact_kernels(precision, variant, *, backward):
+    """The build of the interaction for a scene."""
+    kernels = [interact_kernel(precision, variant)]
+    return [*kernels, interact_kernel(precision, variant, backward=True)] if backward else kernels
 
 
 def sobol_kernels(precision):
@@ -79,7 +79,7 @@ def sobol_kernels(precision):
 def adjoint_kernels(precision, kinds, sobol=False):
     """The kernels that are launched as adjoints, for sources of these ``kinds``."""
     emitters = (emit_kernel(precision, kind, True, sobol) for kind in kinds)
-    return [interact_kernel(precision, backward=True), readout_kernel(precision), *emitters]
+    return [readout_kernel(precision), *emitters]
 
 
 def modules_of(kernels):
@@ -88,15 +88,14 @@ def modules_of(kernels):
 
 
 def load_modules(
-    precision, device, kinds=(), *, born=(), scatters=False, full_scatter=False, trees=False, sags=False, angles=False,
-    turbid=False, splits=False, sobol=False, edges=False,
+    precision, device, kinds=(), *, variant, born=(), scatters=False, full_scatter=False, trees=False, sags=False,
+    sobol=False, edges=False,
 ):  # fmt: skip
     """Compile (or take from the cache) and load what a trace on ``device`` needs.
 
     ``born`` are the kinds of the scene's sources; with them as ``kinds`` also what its backward pass needs.
     """
     backward = bool(kinds)
-    variant = {"sags": sags, "angles": angles, "turbid": turbid}
     parts = {
         ("forward", False): lambda: forward_kernels(precision),
         ("tree", False): lambda: [tree_kernel(precision)] if trees else [],
@@ -104,13 +103,9 @@ def load_modules(
             scatter_kernels(precision, backward=backward, full=full_scatter) if scatters else []
         ),
         ("sag", backward): lambda: sag_kernels(precision, backward=backward) if sags else [],
-        ("volume", turbid, backward): lambda: volume_kernels(precision, backward=backward) if turbid else [],
-        ("variant", *variant.values(), backward): lambda: (
-            variant_kernels(precision, backward=backward, **variant) if any(variant.values()) else []
-        ),
-        ("splits", *variant.values()): lambda: (
-            [*split_kernels(precision), interact_kernel(precision, splits=True, **variant)] if splits else []
-        ),
+        ("volume", backward): lambda: volume_kernels(precision, backward=backward) if variant.turbid else [],
+        (variant, backward): lambda: interact_kernels(precision, variant, backward=backward),
+        ("splits", False): lambda: split_kernels(precision) if variant.splits else [],
         **{("table", kind, sobol): lambda kind=kind: table_kernels(precision, (kind,), sobol) for kind in born},
         ("edges", sags): lambda: visibility_kernels(precision, sags) if edges else [],
         ("sobol", False): lambda: sobol_kernels(precision) if sobol else [],

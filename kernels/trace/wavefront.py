@@ -16,7 +16,7 @@ from kernels.trace import layout as at
 from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
 from kernels.trace.command import Command
 from kernels.trace.emit import emit_kernel, line_kernel
-from kernels.trace.interact import interact_kernel
+from kernels.trace.interact import Variant, interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
@@ -165,9 +165,14 @@ def at_cell(state, offset):
     return {"floats": state.floats[offset:], "ints": state.ints[offset:]}
 
 
-def variant_of(tables):
+def variant_of(tables, *, splits=False):
     """Which build of the interaction a scene needs."""
-    return {"sags": bool(tables.sags), "angles": tables.angles, "turbid": tables.turbid}
+    rare = {
+        "angles": tables.angles, "sags": bool(tables.sags) or tables.turbid, "splits": splits, "turbid": tables.turbid,
+    }  # fmt: skip
+    if any(rare.values()):
+        return Variant(**rare)
+    return Variant(coats=tables.coats, absorbs=tables.absorbs)
 
 
 class Bounce:
@@ -213,7 +218,7 @@ class Bounce:
                 self._search.append(Command(search_sag_kernel(p), device, names))
             self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
         self.arguments = state
-        self._interact = Command(interact_kernel(p, **lane.variant), device, state)
+        self._interact = Command(interact_kernel(p, lane.variant), device, state)
         self._collide, self._scatter = None, []
         if tables.turbid:
             collided = {**state, "floats": after.floats, "sag_numbers": tables.sag_numbers, "moved": lane.moved}
@@ -289,7 +294,7 @@ class Bounce:
 def keyed(base, bounce):
     """The arguments that a keyed draw at a bounce takes."""
     a, c = rng.jump(bounce)
-    return {"base": wp.uint64(base), "jump_a": wp.uint64(a), "jump_c": wp.uint64(c)}
+    return {"base": base, "jump_a": a, "jump_c": c}
 
 
 def hits_to_record(tables, before, row_hit, count):
@@ -322,7 +327,7 @@ class Lane:
         self.counters = Counters(at.NUM_COUNTERS, device)
         self.records = []
         self._choice = None
-        self.variant = {**variant_of(tables), "splits": self.splits}
+        self.variant = variant_of(tables, splits=self.splits)
         self.angle_cell = wp.zeros(capacity if tables.angles else 1, dtype=wp.int32, device=device)
         self.given = wp.zeros(
             at.NUM_GIVEN * capacity if tables.gives else 1, dtype=REALS[tables.precision], device=device
