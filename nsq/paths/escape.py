@@ -76,7 +76,8 @@ def escaped_from(replay: Replay, num_rays: int | None, num_theta: int, num_phi: 
     ids = replay.sample(_MOST_RAYS if num_rays is None else check_count(num_rays, "num_rays"))
     num_theta, num_phi = check_count(num_theta, "num_theta"), check_count(num_phi, "num_phi")
     found = [columns for sink in replay.watch(ids, lambda: _Sink(replay)) for columns in sink.found]
-    rays, ways, flux, last = (np.concatenate(column, axis=-1) for column in zip(*found, strict=True))
+    nothing = (np.zeros(0, np.int64), np.zeros((3, 0)), np.zeros(0), np.zeros(0, np.int64))
+    rays, ways, flux, last = (np.concatenate(column, axis=-1) for column in zip(nothing, *found, strict=True))
     sources = len(replay.source_names)
     looked = np.bincount(replay.source_of(ids), minlength=sources)
     flux = flux * (replay.rays_of_sources() / np.maximum(looked, 1))[replay.source_of(rays)]

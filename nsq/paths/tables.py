@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -159,8 +160,9 @@ def paths_of(replay: Replay, num_rays: int | None, policy: SamplingPolicy | None
     ids = replay.sample(count)
     tree = SignatureTree(len(replay.source_names))
     sinks = replay.watch(ids, lambda: SignatureSink(replay, tree))
-    arrivals = [columns for sink in sinks for columns in sink.arrivals]
-    node, ray, flux = (np.concatenate(c) for c in zip(*arrivals, strict=True)) if arrivals else (np.zeros(0, int),) * 3
+    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    arrivals = [nothing, *(columns for sink in sinks for columns in sink.arrivals)]
+    node, ray, flux = (np.concatenate(column) for column in zip(*arrivals, strict=True))
     order = np.lexsort((ray, node))
     node, ray, flux = node[order], ray[order], flux[order].astype(np.float64)
     looked = np.bincount(replay.source_of(ids), minlength=len(replay.source_names))
@@ -168,7 +170,7 @@ def paths_of(replay: Replay, num_rays: int | None, policy: SamplingPolicy | None
     refracts = _refracting(replay)
     cuts = np.flatnonzero(np.diff(node, prepend=-1))
     found = []
-    for first, last in zip(cuts, [*cuts[1:], len(node)], strict=True):
+    for first, last in itertools.pairwise([*cuts.tolist(), len(node)]):
         key = tree.signature(int(node[first]))
         source, codes = key
         scale = made[source] / looked[source]

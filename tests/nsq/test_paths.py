@@ -428,3 +428,18 @@ def test_escaped_light_is_told_by_direction_and_part():
     part = result.escaped(num_rays=10_000)
     assert part.total_flux == pytest.approx(escaped.total_flux, abs=8 * sigma)
     assert "last at mirror" in str(part)
+
+
+def test_a_sample_without_rays_and_a_scene_without_light_are_empty_and_no_errors():
+    scene = collimated()
+    film(scene, "D", 5.0)
+    # the one ray that is asked for has no luck with its draw
+    seed = next(s for s in range(9) if np.all(nsq.pcg32_uint32(s, np.arange(4), 0, nsq.EventSlot.PATH_SAMPLE) >= 2**30))
+    result = scene.trace(4, seed=seed, record_paths=1)
+    assert result.ray_paths["events"].dtype == EVENT_DTYPE
+    assert len(result.ray_paths["events"]) == len(result.paths(num_rays=1)) == 0
+    assert result.escaped(num_rays=1).total_flux == 0.0
+    scene.sources[0].total_flux = 0.0
+    dark = scene.trace(100)
+    assert dark.paths()[0].flux == dark.paths()[0].share == dark.paths()[0].rays().total_flux_float == 0.0
+    assert len(dark.ghosts("D")) == 0
