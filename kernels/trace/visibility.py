@@ -20,6 +20,7 @@ import warp as wp
 
 from kernels.precision import REALS
 from kernels.trace import edges, rims
+from kernels.trace import events as found
 from kernels.trace import layout as at
 from kernels.trace.backward import readout_kernel
 from kernels.trace.books import compact_kernels
@@ -136,8 +137,8 @@ class _Events:
 
     def __init__(self, room, precision, device):
         self.room = room
-        self.ints = wp.empty(edges.NUM_EVENT_INTS * room, dtype=wp.int32, device=device)
-        self.floats = wp.empty(edges.NUM_EVENT_FLOATS * room, dtype=REALS[precision], device=device)
+        self.ints = wp.empty(found.NUM_EVENT_INTS * room, dtype=wp.int32, device=device)
+        self.floats = wp.empty(found.NUM_EVENT_FLOATS * room, dtype=REALS[precision], device=device)
         self.counter = Counters(1, device)
 
 
@@ -168,16 +169,16 @@ class EdgeTerms:
             "sag_limits": tables.sag_limits, "sources": bands.sources, "row": 0, "code": 0, "block": 0,
             "source_numbers": tables.source_numbers,
         }  # fmt: skip
-        find = Command(edges.find_kernel(p), device, names)
+        find = Command(found.find_kernel(p), device, names)
         self._searches = [(find, {"row": row}) for row in bands.rows]
         if tables.sags:
-            find = Command(edges.find_sag_kernel(p), device, {**names, "limits": 0})
+            find = Command(found.find_sag_kernel(p), device, {**names, "limits": 0})
             fields = ("row", "code", "block", "limits")
             self._searches += [(find, dict(zip(fields, sag, strict=True))) for sag in tables.sags]
         if bands.tree is not None:
             names |= {"band_rows": bands.tree_rows, "band_tree": bands.tree.id,
-                      "reach": real(edges.BEHIND * bands.widest)}  # fmt: skip
-            self._searches.append((Command(edges.find_triangles_kernel(p), device, names), {}))
+                      "reach": real(found.BEHIND * bands.widest)}  # fmt: skip
+            self._searches.append((Command(found.find_triangles_kernel(p), device, names), {}))
         self._sags = bool(tables.sags)
         self._shift = Command(edges.shift_kernel(p, self._sags), device, names)
         self._weigh = Command(edges.tally_kernels(p)[1], device, names)
@@ -248,7 +249,7 @@ class EdgeTerms:
 def visibility_kernels(precision, sags=False):
     """Every kernel of this pass that no other needs; with ``sags`` those of scenes with surfaces given by a sag."""
     kernels = [
-        edges.find_kernel(precision), edges.find_triangles_kernel(precision), *edges.tally_kernels(precision),
+        found.find_kernel(precision), found.find_triangles_kernel(precision), *edges.tally_kernels(precision),
         *(build(precision, sags) for build in (edges.shift_kernel, edges.vet_kernel, edges.pull_kernel)),
     ]  # fmt: skip
-    return [*kernels, edges.find_sag_kernel(precision)] if sags else kernels
+    return [*kernels, found.find_sag_kernel(precision)] if sags else kernels
