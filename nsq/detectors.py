@@ -103,7 +103,7 @@ class IrradianceDetector(PixelDetector):
             degrees, and in z, which on a sphere makes all pixels the same size; a disk, a ring, a conic, an asphere, a
             biconic and a toroid in x and y over the square about their rim; a mesh has one pixel for each triangle,
             ``splat="hard"``, whatever the numbers of pixels say. It reads light from both of its sides. Differentiable
-            in the numbers of the shape, but for what a moving rim lets in.
+            in the numbers of the shape; what a moving rim lets in is a matter of `visibility`.
     """
 
     cs: CoordinateSystem

@@ -415,7 +415,8 @@ def test_irradiance_on_a_mesh_follows_its_vertices():
         scene.add_detector("D", CS(), config)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*hard pixels")
-            result = scene.trace(2000, seed=3).detectors["D"]
+            # differences at the same random numbers see no ray change its face
+            result = scene.trace(2000, seed=3, backend=nsq.TorchBackend(visibility="off")).detectors["D"]
         return torch.dot(torch.linspace(1.0, 2.0, 12, dtype=torch.float64), result.data / result.pixel_areas)
 
     leaf = torch.tensor(vertices, requires_grad=True)
