@@ -1,4 +1,4 @@
-"""A Cassegrain telescope: two conics, a baffled centre, and stars on and off the axis."""
+"""A Cassegrain telescope: two conic mirrors, the shadow of one of them, and stars on and off the axis."""
 
 import numpy as np
 from _gallery import Example
@@ -8,12 +8,12 @@ import nsq
 
 example = Example(__doc__, "cassegrain", rays=60_000)
 CS = nsq.CoordinateSystem
-F1, SEPARATION, BACK = 400.0, 280.0, 80.0  # focal length of the primary, mirrors, focus behind the primary's vertex
-P, Q = F1 - SEPARATION, SEPARATION + BACK  # from the secondary to its two foci
+F1, SEPARATION, SHORT = 400.0, 280.0, 5.0  # focal length of the primary, mirrors, focus to the primary's vertex, mm
+P, Q = F1 - SEPARATION, SEPARATION - SHORT  # from the secondary to its two foci
 MAGNIFICATION = Q / P
 R2 = 2.0 * P * Q / (Q - P)
 K2 = -(((MAGNIFICATION + 1.0) / (MAGNIFICATION - 1.0)) ** 2)
-HOLE, RADIUS, SECONDARY = 14.0, 60.0, 20.0
+RADIUS, SECONDARY = 60.0, 20.0
 
 
 def telescope(field_deg):
@@ -28,11 +28,27 @@ def telescope(field_deg):
     scene.add_component("primary", nsq.ReflectiveComponent(CS(), primary, 1.0))
     secondary = nsq.ConicGeometry(-R2, K2, SECONDARY)
     scene.add_component("secondary", nsq.ReflectiveComponent(CS(z=-SEPARATION), secondary, 1.0))
-    # a hole: what lands on the middle of the primary is caught by a tap of light just in front of it
-    scene.add_detector("focus", CS(z=-5.0), nsq.RayDatabaseConfig(width=2.0 * HOLE, height=2.0 * HOLE))
+    # in the shadow of the secondary
+    scene.add_detector("focus", CS(z=-SHORT), nsq.RayDatabaseConfig(width=24.0, height=24.0))
     return scene
 
 
-scene = telescope(0.0)
-found = scene.trace(example.rays, seed=7).detectors["focus"].to_numpy()
-print(len(found["x"]))
+figure, axes = plt.subplot_mosaic([["view"] * 3, ["0.0", "0.1", "0.2"]], figsize=(11.0, 7.0), layout="constrained")
+telescope(0.0).view(ax=axes["view"], num_rays=40)
+scale = F1 * MAGNIFICATION
+for field in ("0.0", "0.1", "0.2"):
+    focus = telescope(float(field)).trace(example.rays, seed=7).detectors["focus"]
+    rays = focus.to_numpy()
+    focus.plot(axes[field])
+    axes[field].set_title(f"{field}°")
+    height = rays["y"].mean()
+    if field == "0.0":
+        size = np.hypot(rays["x"], rays["y"]).max()
+        example.check("spot on the axis (mm)", size, 0.0, 1e-9)
+        share = 1.0 - (SECONDARY / RADIUS) ** 2  # the secondary's shadow
+        error = np.sqrt(share * (1.0 - share) / example.rays)
+        example.check("flux past the secondary (W)", focus.total_flux_float, share, 4.0 * error)
+    else:
+        expected = scale * np.tan(np.radians(float(field)))
+        example.check(f"image of a star at {field}° (mm)", abs(height), expected, 0.01 * expected)
+example.finish(figure)

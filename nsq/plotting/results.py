@@ -12,6 +12,7 @@ _CUT_SHARE = 64  # a profile is the mean of the middle 1/64 of the rows, one row
 _KNOWN_HITS = 100  # as many rays give a value to a tenth
 _LONGEST = 12.0  # a detector longer than this many of its widths is not drawn to scale
 _MOST_SPOTS = 20_000
+_AT_ZERO_MM = 1e-5  # a centroid nearer to 0 than this is not worth a mention
 _LEAST_MM = 0.1  # a spot smaller than this is drawn in µm about its centroid
 _STRIP_DEG = 8.0  # width of the strip that a cut through a far field averages over
 _CLIPPED = 5e-4  # share of the solid angle that may lie beyond the end of a colour scale
@@ -60,7 +61,8 @@ def draw_map(
     if title:
         ax.set_title(title)
     if not (own if profiles is None else profiles):
-        ax.figure.colorbar(image, ax=ax, label=unit, extend=extend)
+        bar = ax.inset_axes((1.03, 0.0, 0.05, 1.0))  # as tall as the map, whatever its shape
+        ax.figure.colorbar(image, cax=bar, label=unit, extend=extend)
         return ax
     divider = make_axes_locatable(ax)
     beside = divider.append_axes("right", size="22%", pad=0.12, sharey=ax)
@@ -260,14 +262,16 @@ def draw_spots(ax: Any, rays: dict[str, np.ndarray], axes: str, title: str, opti
         centroid = float(np.sum(weights * rays[axis]))
         squares += float(np.sum(weights * (rays[axis] - centroid) ** 2))
         columns.append(1e3 * (rays[axis] - centroid)[shown] if small else rays[axis][shown])
-        names.append(f"{axis} - {centroid:.5g} mm (µm)" if small else f"{axis} (mm)")
+        about = "" if abs(centroid) < _AT_ZERO_MM else f" {'-' if centroid > 0.0 else '+'} {abs(centroid):.5g} mm"
+        names.append(f"{axis}{about} (µm)" if small else f"{axis} (mm)")
     look = {"s": 3.0, "linewidths": 0.0, "cmap": style.line_map(), "alpha": 0.7, "rasterized": True, **options}
     spots = ax.scatter(*columns, c=rays["wavelength"][shown], **look)
     lines = np.unique(rays["wavelength"])
-    bar = ax.figure.colorbar(spots, ax=ax, label="wavelength (µm)")
-    bar.solids.set_alpha(1.0)
-    if 0 < len(lines) <= 6:
-        bar.set_ticks(lines, labels=[f"{v:.4g}" for v in lines])
+    if len(lines) != 1:
+        bar = ax.figure.colorbar(spots, ax=ax, label="wavelength (µm)")
+        bar.solids.set_alpha(1.0)
+        if 0 < len(lines) <= 6:
+            bar.set_ticks(lines, labels=[f"{v:.4g}" for v in lines])
     ax.set_aspect("equal", adjustable="datalim")
     ax.set(xlabel=names[0], ylabel=names[1])
     ax.grid(alpha=0.3, linewidth=0.5)

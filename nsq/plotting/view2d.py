@@ -240,7 +240,7 @@ def _draw_labels(ax: Any, curves: Any, emitters: list[Emitter], plane: Plane, *,
             ax.annotate(name, top, (-_LABEL_GAP, -_LABEL_GAP), ha="right", va="top", **{**options, "arrowprops": None})
         else:
             texts.append(ax.annotate(name, top, (0.0, _LABEL_GAP), ha="center", va="bottom", **options))
-    ax.figure.draw_without_rendering()
+    ax.figure.canvas.figure.draw_without_rendering()  # the whole figure, also from a part of one
     placed: list[Any] = []
     per_point = ax.figure.dpi / 72.0
     for text in texts:
