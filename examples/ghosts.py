@@ -54,6 +54,9 @@ axes[1, 0].set(xlabel="flux on the film (W)", title="the brightest ghosts")
 for ghost, color in zip(pairs[:3], ("#D55E00", "#009E73", "#CC79A7"), strict=False):
     spots = ghost.rays().to_numpy()
     axes[1, 1].plot(spots["x"], spots["y"], ".", ms=2, color=color, label=" and ".join(ghost.ghosts))
-axes[1, 1].set(xlabel="x (mm)", ylabel="y (mm)", xlim=(-15, 15), ylim=(-15, 15), aspect="equal", title="where they land")
+axes[1, 1].set(
+    xlabel="x (mm)", ylabel="y (mm)", xlim=(-15, 15), ylim=(-15, 15), aspect="equal", title="where they land"
+)
+axes[1, 1].set_title("where they land")
 axes[1, 1].legend(markerscale=5, fontsize=8)
 example.finish(figure)
