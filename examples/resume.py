@@ -32,8 +32,10 @@ with tempfile.TemporaryDirectory() as folder:
     resumed = scene.trace(example.rays, seed=13, checkpoint=file)
 
 # Sums are integers, so that who adds which rays, and when, changes nothing.
+threads = nsq.get_num_threads()
 nsq.set_num_threads(1)
 alone = scene.trace(example.rays, seed=13, batch_size=4096)
+nsq.set_num_threads(threads)
 maps = {"resumed": resumed, "one thread": alone}
 for name, result in maps.items():
     apart = np.count_nonzero(result.detectors["film"].irradiance != whole.detectors["film"].irradiance)

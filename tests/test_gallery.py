@@ -1,6 +1,7 @@
 """The gallery: every example runs with few rays, draws its figure and keeps its own checks."""
 
 import ast
+import importlib.util
 import os
 import subprocess
 import sys
@@ -47,12 +48,23 @@ def test_an_example_is_short_and_says_what_it_is(path):
     assert path.stem == "optimize_doublet" or len(text.splitlines()) <= 130
 
 
+@pytest.fixture(scope="module")
+def runner():
+    """The gallery's own runner, in this process: examples share its imports and its compiled kernels."""
+    spec = importlib.util.spec_from_file_location("gallery_runner", ROOT / "examples" / "__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.parametrize("name", [p.stem for p in GALLERY if p.stem not in ELSEWHERE])
-def test_an_example_keeps_its_checks(name, tmp_path):
+def test_an_example_keeps_its_checks(name, runner, tmp_path, capsys):
     figure = tmp_path / "pictures" / "figure.png"
-    done = run(name, "--rays", str(RAYS.get(name, 20_000)), "--out", str(figure))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "ok   " in done.stdout
+    arguments = ["--rays", str(RAYS.get(name, 20_000)), "--out", str(figure)]
+    status = runner.run(runner.examples()[name], arguments)
+    printed = "".join(capsys.readouterr())
+    assert status == 0, printed
+    assert "ok   " in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 

@@ -61,8 +61,9 @@ def draw_map(
     if title:
         ax.set_title(title)
     if not (own if profiles is None else profiles):
-        bar = ax.inset_axes((1.03, 0.0, 0.05, 1.0))  # as tall as the map, whatever its shape
-        ax.figure.colorbar(image, cax=bar, label=unit, extend=extend)
+        to_scale = options.get("aspect", aspect) == "equal"
+        shrink = float(np.clip(height / width, 0.5, 1.0)) if to_scale else 1.0  # about as tall as the map
+        ax.figure.colorbar(image, ax=ax, label=unit, extend=extend, shrink=shrink)
         return ax
     divider = make_axes_locatable(ax)
     beside = divider.append_axes("right", size="22%", pad=0.12, sharey=ax)
@@ -139,7 +140,7 @@ def draw_polar_map(ax: Any, pattern: Any, options: dict[str, Any]) -> Any:
     halo = [withStroke(**_HALO)]
     ax.set_rgrids(ticks, [f"{t:.3g}°" for t in ticks], color="white", fontsize=8.0, path_effects=halo)
     ax.tick_params(axis="x", labelsize=8.0)
-    ax.figure.colorbar(mesh, ax=ax, label="W/sr", pad=0.1, extend="max" if clipped else "neither")
+    ax.figure.colorbar(mesh, ax=ax, label="W/sr", pad=0.1, shrink=0.8, extend="max" if clipped else "neither")
     return ax
 
 

@@ -71,7 +71,7 @@ def test_a_map_is_drawn_in_mm():
     assert make_map().plot(ax=own, cmap="gray", vmax=2.0) is own
     assert (own.images[0].get_cmap().name, own.images[0].get_clim()) == ("gray", (0.0, 2.0))
     assert own.get_xlabel() == "x (mm)"
-    assert len(figure.axes) == 1  # no cuts beside it
+    assert len(figure.axes) == 2  # the map and its colour bar
 
 
 def cuts(made):

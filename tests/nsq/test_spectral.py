@@ -147,7 +147,7 @@ def test_plots():
     assert edges == pytest.approx(made.wavelength_bins)
     _, own = plt.subplots()
     assert made.plot(ax=own, cmap="gray") is own
-    assert len(own.figure.axes) == 1  # the map alone, with its colour bar inset
+    assert len(own.figure.axes) == 2  # the map and its colour bar
     assert made.plot_spectrum().get_ylabel() == "flux in a bin (W)"
 
 
