@@ -28,7 +28,7 @@ parts = []
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "run.nsq"
     for _ in range(3):
-        parts.append(scene.trace(example.rays, seed=13, checkpoint=file, max_seconds=1e-3))
+        parts.append(scene.trace(example.rays, seed=13, checkpoint=file, max_seconds=1e-9))
     resumed = scene.trace(example.rays, seed=13, checkpoint=file)
 
 # Sums are integers, so that who adds which rays, and when, changes nothing.
