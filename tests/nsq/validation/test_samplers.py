@@ -268,6 +268,24 @@ def test_lobes_are_reciprocal(name):
         assert abs(f - g) < 4.0 * np.sqrt(v + w)
 
 
+@pytest.mark.parametrize("sampler", ["cosine", "density"])
+def test_a_table_is_reciprocal_where_its_numbers_are(sampler, tmp_path):
+    """The same value at (i, s) and (s, i): as much flux in a ring of projected solid angle either way."""
+    angles = [0.0, 20.0, 40.0, 60.0, 90.0]
+    path = write(tmp_path / "even.csv", angles, angles, lambda i, s: float(0.2 * np.exp(-(((s - i) / 30.0) ** 2))))
+    lobe, size = TabulatedBSDF(path, sampler=sampler), 0.05
+    one, other = 0.25, 0.6  # sin^2 of the two angles
+    found = []
+    for a, b in ((one, other), (other, one)):
+        d, weight, _ = scattered(lobe, np.degrees(np.arcsin(np.sqrt(a))), seed=23)
+        ring = np.abs(1.0 - d[:, 2] ** 2 - b) < size
+        found.append((weight[ring].sum(), np.sum(weight[ring] ** 2)))
+    (f, v), (g, w) = found
+    assert f > 500.0
+    # a ring is not thin: its mean over the width is off by less than a two-hundredth
+    assert abs(f - g) < 4.0 * np.sqrt(v + w) + 0.005 * f
+
+
 def test_the_trace_draws_what_the_lobe_draws():
     """Ray for ray: the direction of a ray in a scene is `sample` at the keys of that ray and bounce."""
     lobe, count = LambertianBSDF(0.5), 500
