@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._arrays import read_array
 from ._schema import (
+    ASPHERES,
     COMPONENTS,
     CS_NUMBERS,
     DEEPEST,
     DETECTORS,
+    GROUP,
     HAZE_NUMBERS,
     KINDS_OF_COMPOUND,
     NSQ_SCHEMA_VERSION,
     SOURCES,
+    SURFACES,
     VALUES,
     VERSION_KEY,
     Broken,
@@ -24,8 +28,12 @@ from ._schema import (
 )
 from .bsdfs import TabulatedBSDF
 from .coatings import SimpleCoating
+from .compounds import CompoundComponent
 from .configs import InteractionType
 from .coordinates import CoordinateSystem
+from .formats.angular import AngularDistribution
+from .formats.rays import COLUMNS, RayTable
+from .geometries_mesh import MeshGeometry
 from .materials import VACUUM, IdealMaterial, Material, NSQMaterial
 from .sampling import SamplingPolicy
 from .scattering import HenyeyGreenstein
@@ -45,6 +53,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._shared: dict[Any, tuple[Any, Any]] = {}
+        self._depth = 0
 
     def share(self, entry: dict[str, Any], where: str, make: Callable[[], Any]) -> Any:
         key = entry.get("id")
@@ -52,6 +61,10 @@ class _Reader:
             return make()
         if not isinstance(key, int) or isinstance(key, bool):
             raise Broken(f"{where}.id", f"got {key!r}; it takes an int")
+        if key in self._shared and set(entry) == {"type", "id"}:
+            first, obj = self._shared[key]
+            if first.get("type") == entry["type"]:
+                return obj
         if key not in self._shared:
             made = make()
             self._shared.setdefault(key, (entry, made))
@@ -74,8 +87,14 @@ class _Reader:
 
     def value(self, value: Any, where: str) -> Any:
         if isinstance(value, dict):
-            return self.share(value, where, lambda: self._object(value, where))
-        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+            if self._depth > DEEPEST:
+                raise Broken(where[:200], f"objects lie in each other more than {DEEPEST} deep")
+            self._depth += 1
+            try:
+                return self.share(value, where, lambda: self._object(value, where))
+            finally:
+                self._depth -= 1
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
             return tuple(self.value(entry, f"{where}[{i}]") for i, entry in enumerate(value))
         if isinstance(value, list):
             return np.array([_number(v, f"{where}[{i}]") for i, v in enumerate(value)])
@@ -87,30 +106,10 @@ class _Reader:
         kind = entry.get("type")
         if kind in ("NSQMaterial", "Material"):
             return self._medium(entry, where)
-        if kind == "Spectrum":
-            _keys(entry, where, ("type", "wavelengths", "weights"), ("id",))
-            return _made(where, lambda: Spectrum(entry["wavelengths"], entry["weights"]))
-        if kind == "SimpleCoating":
-            _keys(entry, where, ("type", "transmittance", "reflectance"), ("id",))
-            shares = {name: _number(entry[name], f"{where}.{name}") for name in ("transmittance", "reflectance")}
-            return _made(where, lambda: SimpleCoating(**shares))
-        if kind == "ThinFilmCoating":
-            return self._thin_films(entry, where)
-        if kind == "TabulatedBSDF":
-            return _measured_lobe(entry, where)
+        if isinstance(kind, str) and kind in _READERS:
+            return _READERS[kind](self, entry, where)
         cls = class_named(kind, VALUES, where)
         return self.build(cls, entry, where, ("type",), {})
-
-    def _thin_films(self, entry: dict[str, Any], where: str) -> ThinFilmCoating:
-        _keys(entry, where, ("type", "layers"), ("id",))
-        if not isinstance(entry["layers"], list):
-            raise Broken(f"{where}.layers", f"got {type(entry['layers']).__name__}; it takes a list")
-        layers = []
-        for i, layer in enumerate(entry["layers"]):
-            at = f"{where}.layers[{i}]"
-            _keys(layer, at, ("material", "thickness"), ())
-            layers.append((self.value(layer["material"], at), _number(layer["thickness"], f"{at}.thickness")))
-        return _made(where, lambda: ThinFilmCoating(layers))
 
     def _medium(self, entry: dict[str, Any], where: str) -> Any:
         medium = entry.get("medium")
@@ -145,29 +144,132 @@ class _Reader:
         return _made(where, lambda: cls(**extra, **values))
 
     def component(self, scene: NSQScene, entry: Any, where: str) -> None:
+        if not isinstance(entry, dict):
+            raise Broken(where, f"got {type(entry).__name__}; it takes an object")
+        kind = entry.get("type")
+        if isinstance(kind, str) and kind in COMPONENTS:
+            obj = self._compound(entry, where)
+        elif isinstance(kind, str) and kind in SURFACES:
+            obj = self._surface(entry, where)
+        elif kind == GROUP:
+            obj = self._group(entry, where)
+        else:
+            raise Broken(f"{where}.type", f"unknown class {kind!r}. {KINDS_OF_COMPOUND}, and {[*SURFACES, GROUP]}")
+        _made(f"{where}.name", lambda: scene.component_registry.add(entry["name"], obj))
+
+    def _compound(self, entry: dict[str, Any], where: str) -> Any:
         _keys(entry, where, ("type", "name", "cs", "config"), ("label",))
-        if not isinstance(entry["type"], str) or entry["type"] not in COMPONENTS:
-            raise Broken(f"{where}.type", f"unknown class {entry['type']!r}. {KINDS_OF_COMPOUND}")
         kind, config = COMPONENTS[entry["type"]]
         _keys(entry["config"], f"{where}.config", (), arguments_of(config))
         made = self.build(config, entry["config"], f"{where}.config", (), {})
-        cs = self.frame(entry["cs"], f"{where}.cs")
-        label = _text(entry.get("label", entry["name"]), f"{where}.name")
-        obj = _made(where, lambda: kind(label, cs, made))
-        _made(f"{where}.name", lambda: scene.component_registry.add(entry["name"], obj))
+        cs, label = self._placed(entry, where)
+        return _made(where, lambda: kind(label, cs, made))
+
+    def _surface(self, entry: Any, where: str) -> Any:
+        _keys(entry, where, ("type", "name", "cs"), (*_all_arguments(SURFACES), "label"))
+        cls = class_named(entry["type"], SURFACES, f"{where}.type")
+        cs, label = self._placed(entry, where)
+        return self.build(cls, entry, where, ("type", "name", "cs"), {"cs": cs, "name": label})
+
+    def _group(self, entry: dict[str, Any], where: str) -> CompoundComponent:
+        _keys(entry, where, ("type", "name", "cs", "surfaces"), ("label",))
+        if not isinstance(entry["surfaces"], list):
+            raise Broken(f"{where}.surfaces", f"got {type(entry['surfaces']).__name__}; it takes a list")
+        cs, label = self._placed(entry, where)
+        group = _made(where, lambda: CompoundComponent(label, cs, None))
+        group.surfaces = [self._surface(s, f"{where}.surfaces[{i}]") for i, s in enumerate(entry["surfaces"])]
+        return group
+
+    def _placed(self, entry: dict[str, Any], where: str) -> tuple[CoordinateSystem, str]:
+        return self.frame(entry["cs"], f"{where}.cs"), _text(entry.get("label", entry["name"]), f"{where}.name")
 
     def placed(self, registry: Any, table: dict[str, str], entry: Any, where: str) -> None:
         if not isinstance(entry, dict):
             raise Broken(where, f"got {type(entry).__name__}; it takes an object")
         cls = class_named(entry.get("type"), table, f"{where}.type")
         _keys(entry, where, ("type", "name", "cs"), (*arguments_of(cls), "label"))
-        cs = self.frame(entry["cs"], f"{where}.cs")
-        label = _text(entry.get("label", entry["name"]), f"{where}.name")
+        cs, label = self._placed(entry, where)
         obj = self.build(cls, entry, where, ("type", "name", "cs"), {"cs": cs, "name": label})
         _made(f"{where}.name", lambda: registry.add(entry["name"], obj))
 
 
-def _measured_lobe(entry: dict[str, Any], where: str) -> TabulatedBSDF:
+def _all_arguments(table: dict[str, str]) -> tuple[str, ...]:
+    return tuple({name for kind in table for name in arguments_of(class_named(kind, table, "schema"))})
+
+
+def _spectrum(reader: _Reader, entry: dict[str, Any], where: str) -> Spectrum:
+    _keys(entry, where, ("type", "wavelengths", "weights"), ("id",))
+    return _made(where, lambda: Spectrum(entry["wavelengths"], entry["weights"]))
+
+
+def _coating(reader: _Reader, entry: dict[str, Any], where: str) -> SimpleCoating:
+    _keys(entry, where, ("type", "transmittance", "reflectance"), ("id",))
+    shares = {name: _number(entry[name], f"{where}.{name}") for name in ("transmittance", "reflectance")}
+    return _made(where, lambda: SimpleCoating(**shares))
+
+
+def _films(reader: _Reader, entry: dict[str, Any], where: str) -> ThinFilmCoating:
+    _keys(entry, where, ("type", "layers"), ("id",))
+    if not isinstance(entry["layers"], list):
+        raise Broken(f"{where}.layers", f"got {type(entry['layers']).__name__}; it takes a list")
+    layers = []
+    for i, layer in enumerate(entry["layers"]):
+        at = f"{where}.layers[{i}]"
+        _keys(layer, at, ("material", "thickness"), ())
+        layers.append((reader.value(layer["material"], at), _number(layer["thickness"], f"{at}.thickness")))
+    return _made(where, lambda: ThinFilmCoating(layers))
+
+
+def _asphere(reader: _Reader, entry: dict[str, Any], where: str) -> Any:
+    names = ("radius", "conic", "aperture_radius")
+    _keys(entry, where, ("type", *names, "coefficients"), ("id",))
+    cls = class_named(entry["type"], ASPHERES, where)
+    numbers = {name: _number(entry[name], f"{where}.{name}") for name in names}
+    terms, at = entry["coefficients"], f"{where}.coefficients"
+    if not isinstance(terms, list) or not all(isinstance(term, list) and len(term) == 2 for term in terms):
+        raise Broken(at, f"got {str(terms)[:60]}; it takes pairs (power, number)")
+    powers = [power for power, _ in terms]
+    if not all(isinstance(power, int) and not isinstance(power, bool) for power in powers):
+        raise Broken(at, f"got powers {str(powers)[:60]}; they take whole numbers")
+    values = [_number(value, f"{at}[{i}]") for i, (_, value) in enumerate(terms)]
+    if cls.__name__ == "AsphereGeometry":
+        if len(set(powers)) != len(powers):
+            raise Broken(at, f"got powers {str(powers)[:60]}; they take each power once")
+        return _made(where, lambda: cls(**numbers, coefficients=dict(zip(powers, values, strict=True))))
+    if powers != [4 + 2 * place for place in range(len(powers))]:
+        raise Broken(at, f"got powers {str(powers)[:60]}; an even asphere takes 4, 6, 8 and so on")
+    return _made(where, lambda: cls(**numbers, coefficients=tuple(values)))
+
+
+def _mesh(reader: _Reader, entry: dict[str, Any], where: str) -> MeshGeometry:
+    _keys(entry, where, ("type", "vertices", "faces"), ("id",))
+    mesh = tuple(read_array(entry[name], f"{where}.{name}") for name in ("vertices", "faces"))
+    return _made(where, lambda: MeshGeometry(mesh))
+
+
+def _distribution(reader: _Reader, entry: dict[str, Any], where: str) -> AngularDistribution:
+    names = ("theta", "phi", "intensity")
+    _keys(entry, where, ("type", *names, "name", "lamp_lumens", "input_watts"), ("id",))
+    arrays = {name: read_array(entry[name], f"{where}.{name}") for name in names}
+    watts = {
+        name: None if entry[name] is None else _number(entry[name], f"{where}.{name}")
+        for name in ("lamp_lumens", "input_watts")
+    }
+    name = _text(entry["name"], f"{where}.name")
+    return _made(where, lambda: AngularDistribution(**arrays, name=name, **watts))
+
+
+def _rays(reader: _Reader, entry: dict[str, Any], where: str) -> RayTable:
+    _keys(entry, where, ("type", *COLUMNS, "flux_unit", "description", "spectra"), ("id",))
+    columns = {name: read_array(entry[name], f"{where}.{name}") for name in COLUMNS}
+    texts = {name: _text(entry[name], f"{where}.{name}") for name in ("flux_unit", "description")}
+    spectra = reader.value(entry["spectra"], f"{where}.spectra")
+    if not isinstance(spectra, tuple) or not all(isinstance(spectrum, Spectrum) for spectrum in spectra):
+        raise Broken(f"{where}.spectra", "takes a list of objects of type 'Spectrum'")
+    return _made(where, lambda: RayTable(**columns, **texts, spectra=spectra))
+
+
+def _measured_lobe(reader: _Reader, entry: dict[str, Any], where: str) -> TabulatedBSDF:
     """The lobe with the numbers of the entry; the file that they came from is not looked at."""
     grid = ("theta_i", "theta_s", "values")
     _keys(entry, where, ("type", "path", "sampler", "transmissive_fraction", *grid), ("id",))
@@ -187,6 +289,20 @@ def _measured_lobe(entry: dict[str, Any], where: str) -> TabulatedBSDF:
     lobe.theta_i, lobe.theta_s, lobe.values = theta_i, theta_s, values
     _made(where, lobe.validate)
     return lobe
+
+
+# class -> how its entry is read, where that is more than its arguments
+_READERS: dict[str, Callable[[_Reader, dict[str, Any], str], Any]] = {
+    "Spectrum": _spectrum,
+    "SimpleCoating": _coating,
+    "ThinFilmCoating": _films,
+    "TabulatedBSDF": _measured_lobe,
+    "AsphereGeometry": _asphere,
+    "EvenAsphereGeometry": _asphere,
+    "MeshGeometry": _mesh,
+    "AngularDistribution": _distribution,
+    "RayTable": _rays,
+}
 
 
 def _interaction(value: str, where: str) -> InteractionType:

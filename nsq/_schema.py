@@ -11,14 +11,18 @@ from .compounds import COMPOUNDS
 
 NSQ_SCHEMA_VERSION = 1
 VERSION_KEY = "nsq_schema_version"
-DEEPEST = 100  # frames within frames
+DEEPEST = 100  # frames within frames, and objects within objects
+LONGEST_FILE = 24 * 1024 * 1024  # bytes; the worst text takes some 30 times as much memory once it is parsed
 HAZE_NUMBERS = ("g", "mean_free_path", "albedo")
 CS_NUMBERS = ("x", "y", "z", "rx", "ry", "rz")
 COUNTS = ("num_", "max_", "split_depth")  # how the names of whole numbers begin
 KINDS_OF_COMPOUND = "Only Lens, Mirror, and Doublet are supported"
 
 # class name -> module, of everything that a file may ask for by a "type"
-SOURCES = {name: "sources" for name in ("PointSource", "CollimatedSource", "ExtendedSource")}
+SOURCES = {
+    name: "sources"
+    for name in ("PointSource", "CollimatedSource", "ExtendedSource", "LuminaireSource", "RayFileSource")
+}
 DETECTORS = {
     name: "detectors" for name in ("IrradianceDetector", "SpectralDetector", "FarFieldDetector", "RayDatabaseDetector")
 }
@@ -35,8 +39,20 @@ GEOMETRIES = {
     )
 }
 BSDFS = {name: "bsdfs" for name in ("SpecularBRDF", "LambertianBSDF", "HarveyShackBSDF", "ABgBSDF", "GaussianBSDF")}
-VALUES = {"SurfaceConfig": "configs", "ImportanceTarget": "importance", **GEOMETRIES, **BSDFS}
+SAGS = {name: "geometries_sag" for name in ("BiconicGeometry", "ToroidGeometry")}
+VALUES = {
+    "SurfaceConfig": "configs",
+    "ImportanceTarget": "importance",
+    "Sobol": "sampling",
+    **GEOMETRIES,
+    **SAGS,
+    **BSDFS,
+}
 COMPONENTS = {kind.__name__: (kind, config) for config, kind in COMPOUNDS.items()}
+SURFACES = {name: "components" for name in ("RefractiveComponent", "ReflectiveComponent", "AbsorbingComponent")}
+GROUP = "CompoundComponent"  # surfaces under one name, without a config
+# the shapes whose coefficients are a mapping or a sequence
+ASPHERES = {name: "geometries_sag" for name in ("AsphereGeometry", "EvenAsphereGeometry")}
 
 
 class Broken(ValueError):

@@ -155,11 +155,15 @@ class NSQScene:
 
         return NSQViewer3D(self).view(result, **options)
 
-    def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the scene to a JSON file, all of it or nothing; what cannot be written raises as in `scene_to_dict`."""
+    def to_json(self, path: str | os.PathLike[str], *, surfaces: bool = False) -> None:
+        """Write the scene to a JSON file, all of it or nothing.
+
+        ``surfaces`` writes single surfaces as well as lenses, doublets and mirrors; what cannot be written raises as in
+        `scene_to_dict`, and ValueError is raised for a scene of more than 24 MiB.
+        """
         from .serialization import write_json
 
-        write_json(self, path)
+        write_json(self, path, surfaces=surfaces)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> NSQScene:

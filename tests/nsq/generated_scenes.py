@@ -1,5 +1,7 @@
 """Scenes from a seed: every class, field and way of sharing objects that a scene can hold."""
 
+import dataclasses
+
 import numpy as np
 import torch
 
@@ -155,5 +157,94 @@ class Maker:
         return scene
 
 
-def generated(seed, tensors=False):
-    return Maker(seed, tensors).scene()
+    def add_everything_else(self, scene):
+        """Single surfaces and groups of every shape, sources of measured data, and the rest of a policy."""
+        shapes = [self.asphere, self.biconic, self.toroid, self.mesh, self.plain_shape]
+        shared = self.mesh()
+        for i in range(self.rng.integers(1, 5)):
+            shape = shared if self.chance(0.2) else self.pick(shapes)()
+            scene.add_component(f"surface {i}", self.single(shape, self.pick(["", f"surface {i}", "other"])))
+        if self.chance(0.3):
+            group = nsq.CompoundComponent("group", self.frame(), None)
+            group.surfaces = [self.single(shared, "group.a"), self.single(self.pick(shapes)(), "group.b")]
+            scene.add_component("group", group)
+        if self.chance(0.3):
+            lens = nsq.Lens("loose", self.frame(), self.lens())
+            scene.add_component("its edge", lens.surfaces[2])
+        lamp = nsq.AngularDistribution(
+            [0.0, 40.0, 90.0], np.sort(self.rng.uniform(0.0, 350.0, 3)), self.rng.uniform(1.0, 9.0, (3, 3)), "lamp", 5.0
+        )
+        opening = self.pick([{}, {"width": self.real(0.5, 3.0), "height": 2.0}, {"aperture_radius": 1.5}])
+        config = nsq.LuminaireSourceConfig(lamp, self.spectrum(), total_flux=self.real(0.1, 2.0), **opening)
+        scene.add_source("lamp", self.frame(), config)
+        colour = self.pick([None, self.spectrum()])
+        for name in ("rays", "again"):
+            rays = nsq.RayFileSourceConfig(self.ray_table(), total_flux=self.real(0.1, 2.0), replace_spectrum=colour)
+            scene.add_source(name, self.frame(), rays)
+        policy = {"split_depth": int(self.rng.integers(0, 3)), "sampler": self.pick([None, nsq.Sobol()])}
+        scene.sampling_policy = dataclasses.replace(scene.sampling_policy, **policy)
+        return scene
+
+    def ray_table(self):
+        if not hasattr(self, "_rays") or self.chance(0.3):
+            way = self.rng.normal(size=(6, 3))
+            way /= np.linalg.norm(way, axis=1)[:, None]
+            flux, lines = self.rng.uniform(0.1, 1.0, 6), self.rng.choice([0.45, 0.55, 0.7], 6)
+            columns = [*self.rng.normal(size=(3, 6)), *way.T, flux, lines]
+            if self.chance():  # as a ray file has them
+                columns = [np.asarray(column, dtype=np.float32).astype(np.float64) for column in columns]
+            self._rays = nsq.RayTable(*columns, description="six rays", spectra=(self.spectrum(),))
+        return self._rays
+
+    def single(self, shape, name):
+        cs, kind = self.frame(), self.rng.integers(3)
+        if kind == 0:
+            return nsq.AbsorbingComponent(cs, shape, self.medium(), name)
+        lobe = self.pick([None, *self.lobes])
+        aimed = lobe is not None and lobe.has_density and self.chance()
+        target = nsq.ImportanceTarget(centre=self.rng.normal(size=3), radius=2.0, share=0.3)
+        scatter = {"bsdf": lobe, "scatter_fraction": self.real(0.0, 1.0), "name": name}
+        scatter["importance"] = self.pick([target, (target,)]) if aimed else None
+        if kind == 1:
+            reflectance = self.pick([self.real(0.1, 0.9), *self.coatings])
+            return nsq.ReflectiveComponent(cs, shape, reflectance, material_back=self.medium(), **scatter)
+        coating = self.pick([None, *self.coatings, *self.films])
+        return nsq.RefractiveComponent(cs, shape, self.medium(), self.medium(), coating=coating, **scatter)
+
+    def asphere(self):
+        radius, conic, aperture = self.pick([self.real(40.0, 90.0), np.inf]), self.real(-2.0, 1.0), self.real(3.0, 9.0)
+        if self.chance():
+            return nsq.EvenAsphereGeometry(radius, conic, aperture, [self.real(-1e-6, 1e-6), 1e-9])
+        return nsq.AsphereGeometry(radius, conic, aperture, {3: self.real(-1e-5, 1e-5), 2: 1e-4})
+
+    def biconic(self):
+        return nsq.BiconicGeometry(self.real(40.0, 90.0), -50.0, self.real(-1.0, 1.0), aperture_radius=9.0)
+
+    def toroid(self):
+        return nsq.ToroidGeometry(self.real(40.0, 90.0), np.inf, aperture_radius=self.real(3.0, 9.0))
+
+    def mesh(self):
+        vertices = self.rng.normal(size=(4, 3)) * 9.0
+        if self.chance():
+            vertices = np.asarray(vertices, dtype=np.float32)
+        return nsq.MeshGeometry((vertices, [(0, 1, 2), (0, 2, 3), (1, 3, 2)]))
+
+    def plain_shape(self):
+        return self.pick(
+            [
+                nsq.PlaneGeometry(),
+                nsq.FinitePlaneGeometry(self.real(1.0, 9.0), 3.0),
+                nsq.FinitePlaneGeometry(aperture_radius=self.real(1.0, 9.0)),
+                nsq.ConicGeometry(self.real(40.0, 90.0), -0.5, 4.0),
+                nsq.ParaboloidGeometry(self.real(40.0, 90.0), 4.0),
+                nsq.SphereGeometry(self.real(5.0, 9.0), self.pick([None, 4.0])),
+                nsq.CylindricalFrustumGeometry(1.0, self.real(2.0, 3.0), 0.0, 5.0),
+                nsq.AnnularPlaneGeometry(1.0, self.real(2.0, 3.0), 0.5),
+            ]
+        )
+
+
+def generated(seed, tensors=False, everything=False):
+    maker = Maker(seed, tensors)
+    scene = maker.scene()
+    return maker.add_everything_else(scene) if everything else scene
