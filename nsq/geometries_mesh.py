@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import warnings
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from ._files import read_bounded
 from .geometries import Geometry
 from .numbers import check_number, watched
 
+_FILES = ("stl", "obj", "ply")
+_LONGEST_FILE = 512 * 1024 * 1024  # bytes
 _FLAT = 1e-14  # a triangle is degenerate below this area, relative to its longest side squared
 
 
@@ -45,8 +49,11 @@ class MeshGeometry(Geometry):
     def load(cls, path: str | os.PathLike[str], scale: float = 1.0) -> MeshGeometry:
         """The mesh of an STL, OBJ or PLY file, whose lengths times ``scale`` are mm.
 
-        Vertices that coincide become one, and triangles without area are left out with a warning. Raises
-        FileNotFoundError, ImportError where ``trimesh`` is not installed, and ValueError for a file without triangles.
+        Vertices that coincide become one, and triangles without area are left out with a warning. Materials and other
+        files that a file refers to are not looked at.
+
+        Raises FileNotFoundError, ImportError where ``trimesh`` is not installed, and ValueError naming the file for one
+        of another kind, one that was cut or damaged, one of more than 512 MiB, and one without triangles.
         """
         check_number(scale, "scale", positive=True)
         if not Path(path).is_file():
@@ -57,10 +64,25 @@ class MeshGeometry(Geometry):
             raise ImportError(
                 "reading a mesh from a file needs the package trimesh; install it with: pip install 'nsq[mesh]'"
             ) from error
-        loaded = trimesh.load_scene(os.fspath(path)).to_mesh()
-        vertices, faces = np.asarray(loaded.vertices, dtype=np.float64), np.asarray(loaded.faces, dtype=np.int64)
+        kind = Path(path).suffix.lower().removeprefix(".")
+        if kind not in _FILES:
+            raise ValueError(f"path got {os.fspath(path)!r}; it takes a file that ends in one of {_FILES}")
+        raw = read_bounded(path, _LONGEST_FILE)
+        try:
+            loaded = trimesh.load_scene(io.BytesIO(raw), file_type=kind).to_mesh()
+            vertices = np.asarray(loaded.vertices, dtype=np.float64).reshape(-1, 3)
+            faces = np.asarray(loaded.faces, dtype=np.int64).reshape(-1, 3)
+        except MemoryError:
+            raise
+        except Exception as error:  # trimesh lets through whatever its parsers stumble over
+            what = f"{kind} file, or was damaged: {type(error).__name__}: {str(error)[:200]}"
+            raise ValueError(f"path got {os.fspath(path)!r}, which is no {what}") from error
         if faces.size == 0:
             raise ValueError(f"path got {os.fspath(path)!r}, which holds no triangles")
+        bad = ~np.isfinite(vertices).all(axis=1)
+        if bad.any() or faces.min() < 0 or faces.max() >= len(vertices):
+            first = f"vertex {int(np.argmax(bad))} is not finite" if bad.any() else "a triangle has no such vertex"
+            raise ValueError(f"path got {os.fspath(path)!r}, which was damaged: {first}")
         vertices, where = np.unique(vertices * float(scale), axis=0, return_inverse=True)
         faces = where.reshape(-1)[faces]
         flat = _degenerate(vertices, faces)

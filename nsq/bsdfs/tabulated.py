@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._files import read_bounded
 from ..numbers import Number, check_choice
 from .base import BaseBSDF, cosines
 
 SAMPLERS = ("cosine", "density")
 _DENSITY_CELLS = 512
+_LONGEST_FILE, _MOST_INCIDENCES = 8 * 1024 * 1024, 1000  # bytes, angles
 _SLACK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
@@ -142,26 +143,27 @@ def _bracket(grid: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _read_grid(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows, text = [], Path(path).read_text(encoding="utf-8-sig")
-    name, heading_allowed = os.fspath(path), True
+    name, rows, heading_allowed = os.fspath(path), [], True
+    try:
+        text = read_bounded(path, _LONGEST_FILE).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"path got {name!r}: no UTF-8 text at byte {error.start}") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        fields = next(csv.reader([line]))
+        where = f"path got {name!r}, line {number}: {line[:60]!r}"
         try:
-            row = [float(field) for field in fields]
-        except ValueError:
+            row = [float(field) for field in next(csv.reader([line]))]
+        except (ValueError, csv.Error):
             if heading_allowed:
                 heading_allowed = False
                 continue
-            raise ValueError(f"path got {name!r}, line {number}: {line!r}; it takes numbers") from None
+            raise ValueError(f"{where}; it takes numbers") from None
         heading_allowed = False
         if len(row) != 3 or not np.all(np.isfinite(row)):
-            raise ValueError(f"path got {name!r}, line {number}: {line!r}; it takes theta_i, theta_s, value")
+            raise ValueError(f"{where}; it takes theta_i, theta_s, value")
         if not (0.0 <= row[0] <= 90.0 and 0.0 <= row[1] <= 90.0 and row[2] >= 0.0):
-            raise ValueError(
-                f"path got {name!r}, line {number}: {line!r}; it takes angles from 0 to 90 degrees and values >= 0"
-            )
+            raise ValueError(f"{where}; it takes angles from 0 to 90 degrees and values >= 0")
         rows.append(row)
     table = np.array(rows).reshape(-1, 3)
     theta_i, at_i = np.unique(table[:, 0], return_inverse=True)
@@ -170,12 +172,16 @@ def _read_grid(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np
         raise ValueError(
             f"path got {name!r}, which holds {len(theta_i)} theta_i and {len(theta_s)} theta_s; at least 2"
         )
-    values = np.full((len(theta_i), len(theta_s)), np.nan)
-    values[at_i, at_s] = table[:, 2]
-    missing = np.argwhere(np.isnan(values))
-    if len(missing):
-        i, s = missing[0]
+    if len(theta_i) > _MOST_INCIDENCES:
+        raise ValueError(f"path got {name!r}, which holds {len(theta_i)} theta_i; at most {_MOST_INCIDENCES}")
+    # looked for before a grid is made, which scattered angles could make as large as the square of the file
+    place = np.unique(at_i * len(theta_s) + at_s)
+    if len(place) < len(theta_i) * len(theta_s):
+        first = int(np.argmax(np.append(place, -1) != np.arange(len(place) + 1)))
+        i, s = divmod(first, len(theta_s))
         raise ValueError(f"path got {name!r}, which has no value at theta_i = {theta_i[i]:g}, theta_s = {theta_s[s]:g}")
-    if len(table) != values.size:
-        raise ValueError(f"path got {name!r}, which holds {len(table)} rows for {values.size} pairs of angles")
+    if len(table) != len(place):
+        raise ValueError(f"path got {name!r}, which holds {len(table)} rows for {len(place)} pairs of angles")
+    values = np.empty((len(theta_i), len(theta_s)))
+    values[at_i, at_s] = table[:, 2]
     return theta_i, theta_s, values

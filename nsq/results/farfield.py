@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from ..numbers import to_float
-from .common import DetectorResult, as_numpy, load_npz, save_npz
+from .archive import Archive, save_npz
+from .common import DetectorResult, as_numpy
 
 _FIELDS = ("name", "num_bins_theta", "num_bins_phi", "theta_max_deg", "num_rays_hit")
 
@@ -133,20 +134,25 @@ class FarFieldPattern(DetectorResult):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the pattern to an .npz file, all of it or nothing, and return its path. The graph is not saved."""
-        arrays = {name: getattr(self, name) for name in _FIELDS}
-        arrays.update(data=as_numpy(self.data), total_flux=as_numpy(self.total_flux))
         derived = {"intensity": self.intensity, "theta": self.theta, "phi": self.phi}
-        return save_npz(path, {"kind": "FarFieldPattern", **arrays, **derived})
+        return save_npz(path, {"kind": "FarFieldPattern", **self._arrays(), **derived})
+
+    def _arrays(self) -> dict[str, Any]:
+        """What a file holds of the pattern."""
+        arrays = {name: getattr(self, name) for name in _FIELDS}
+        return {**arrays, "data": as_numpy(self.data), "total_flux": as_numpy(self.total_flux)}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FarFieldPattern:
         """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
-        arrays = load_npz(path, "FarFieldPattern")
-        return cls(
-            data=torch.from_numpy(arrays["data"]),
-            total_flux=torch.tensor(arrays["total_flux"]),
-            **{name: arrays[name].item() for name in _FIELDS},
-        )
+        return cls._read(Archive.open(path, "FarFieldPattern"))
+
+    @classmethod
+    def _read(cls, archive: Archive) -> FarFieldPattern:
+        counts = {name: archive.count(name, 1) for name in ("num_bins_theta", "num_bins_phi")}
+        numbers = {"theta_max_deg": archive.number("theta_max_deg"), "num_rays_hit": archive.count("num_rays_hit")}
+        tensors = {"data": archive.tensor("data"), "total_flux": archive.tensor("total_flux", 0)}
+        return archive.made(cls, {"name": archive.text("name"), **counts, **numbers, **tensors})
 
     def __repr__(self) -> str:
         return (

@@ -11,7 +11,8 @@ import torch
 
 from ..numbers import Number, to_float
 from ..pixels import PLANE
-from .common import as_numpy, load_npz, save_npz
+from .archive import Archive, save_npz
+from .common import as_numpy
 from .pixels import PixelMap
 
 
@@ -77,16 +78,17 @@ class IrradianceMap(PixelMap):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the map to an .npz file, all of it or nothing, and return the file's path. The graph is not saved."""
-        arrays = {**self._fields(), "data": as_numpy(self.data), "total_flux": as_numpy(self.total_flux)}
         derived = {"irradiance": self.irradiance, "x_coords": self.x_coords, "y_coords": self.y_coords}
-        return save_npz(path, {"kind": "IrradianceMap", **arrays, **derived})
+        return save_npz(path, {"kind": "IrradianceMap", **self._arrays(), **derived})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> IrradianceMap:
         """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
-        arrays = load_npz(path, "IrradianceMap")
-        reading = {"data": torch.from_numpy(arrays["data"]), "total_flux": torch.tensor(arrays["total_flux"])}
-        return cls(**reading, **cls._read_fields(arrays))
+        return cls._read(Archive.open(path, "IrradianceMap"))
+
+    @classmethod
+    def _read(cls, archive: Archive) -> IrradianceMap:
+        return archive.made(cls, cls._arguments(archive))
 
     def __repr__(self) -> str:
         return (

@@ -9,12 +9,11 @@ import torch
 
 from ..numbers import Number, to_float
 from ..pixels import CYLINDER, FACES, PLANE
+from .archive import Archive
 from .common import DetectorResult, as_numpy, centres
 
 # what the axes of a map are called
 _LABELS = {PLANE: ("x (mm)", "y (mm)"), CYLINDER: ("azimuth (degrees)", "z (mm)"), FACES: ("face", "")}
-# fields that files of before pixels on shapes do not have
-_LATER = {"grid": PLANE, "centre": 0.0}
 
 
 class PixelMap(DetectorResult):
@@ -30,6 +29,9 @@ class PixelMap(DetectorResult):
     """
 
     FIELDS = ("name", "width", "height", "num_pixels_x", "num_pixels_y", "num_rays_hit", "grid", "centre")
+
+    data: torch.Tensor
+    total_flux: torch.Tensor
 
     def _lay_out(
         self,
@@ -106,13 +108,18 @@ class PixelMap(DetectorResult):
         options = {"labels": _LABELS[self.grid], "profiles": profiles, "hits": self.num_rays_hit, **options}
         return draw_map(ax, values, extent, "W/mm²", title, **options)
 
-    def _fields(self) -> dict[str, Any]:
-        """What a file holds of the layout."""
-        fields = {name: getattr(self, name) for name in self.FIELDS}
-        return fields if self._areas is None else {**fields, "pixel_areas": as_numpy(self._areas)}
+    def _arrays(self) -> dict[str, Any]:
+        """What a file holds of the map."""
+        arrays = {name: getattr(self, name) for name in self.FIELDS}
+        arrays |= {"data": as_numpy(self.data), "total_flux": as_numpy(self.total_flux)}
+        return arrays if self._areas is None else {**arrays, "pixel_areas": as_numpy(self._areas)}
 
     @classmethod
-    def _read_fields(cls, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Arguments of the constructor that `_fields` wrote."""
-        fields = {name: arrays[name].item() if name in arrays else _LATER[name] for name in cls.FIELDS}
-        return {**fields, "pixel_areas": torch.from_numpy(arrays["pixel_areas"]) if "pixel_areas" in arrays else None}
+    def _arguments(cls, archive: Archive) -> dict[str, Any]:
+        """Arguments of the constructor from what `_arrays` gave."""
+        numbers = {name: archive.number(name) for name in ("width", "height", "centre")}
+        counts = {name: archive.count(name, 1) for name in ("num_pixels_x", "num_pixels_y")}
+        texts = {name: archive.text(name) for name in ("name", "grid")}
+        tensors = {"data": archive.tensor("data"), "total_flux": archive.tensor("total_flux", 0)}
+        tensors["pixel_areas"] = archive.tensor("pixel_areas") if "pixel_areas" in archive else None
+        return {**numbers, **counts, **texts, **tensors, "num_rays_hit": archive.count("num_rays_hit")}

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from ..numbers import to_float
-from .common import DetectorResult, as_numpy, load_npz, save_npz
+from .archive import Archive, save_npz
+from .common import DetectorResult, as_numpy
 
 _RAY_COLUMNS = ("x", "y", "z", "L", "M", "N", "flux", "path_length", "wavelength", "ray_id")
 
@@ -94,20 +95,24 @@ class RayDatabase(DetectorResult):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the rays to an .npz file, all of them or nothing, and return its path. The graph is not saved."""
+        return save_npz(path, {"kind": "RayDatabase", **self._arrays()})
+
+    def _arrays(self) -> dict[str, Any]:
+        """What a file holds of the rays."""
         extra = {"name": self.name, "num_rays_hit": self.num_rays_hit, "total_flux": as_numpy(self.total_flux)}
-        return save_npz(path, {"kind": "RayDatabase", **self.to_numpy(), **extra})
+        return {**self.to_numpy(), **extra}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RayDatabase:
         """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
-        arrays = load_npz(path, "RayDatabase")
-        columns = {column: torch.from_numpy(arrays[column]) for column in _RAY_COLUMNS}
-        return cls(
-            name=arrays["name"].item(),
-            num_rays_hit=arrays["num_rays_hit"].item(),
-            total_flux=torch.tensor(arrays["total_flux"]),
-            **columns,
-        )
+        return cls._read(Archive.open(path, "RayDatabase"))
+
+    @classmethod
+    def _read(cls, archive: Archive) -> RayDatabase:
+        columns = {name: archive.tensor(name) for name in _RAY_COLUMNS if name != "ray_id"}
+        columns["ray_id"] = torch.from_numpy(archive.integers("ray_id"))
+        extra = {"name": archive.text("name"), "num_rays_hit": archive.count("num_rays_hit")}
+        return archive.made(cls, {**columns, **extra, "total_flux": archive.tensor("total_flux", 0)})
 
     def __repr__(self) -> str:
         return f"RayDatabase({self.name!r}, {self.num_rays} rays, {self.total_flux_float:.6g} W)"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostics, diagnose
@@ -164,6 +166,27 @@ class SimulationResult:
                else " {}, where the surface has {}".format(*books.mismatched_media))
             for name, books in sorted(found, key=lambda item: -item[1].medium_mismatch_flux)
         ]  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result to an .npz file, all of it or nothing, and return its path (.npz is appended).
+
+        Readings, paths and the ledger are kept exactly, graphs and ``replay`` are not. Raises OSError, and TypeError
+        naming a field that a file does not hold.
+        """
+        from .saving import save_result
+
+        return save_result(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SimulationResult:
+        """Read what `save` wrote.
+
+        Raises FileNotFoundError, and ValueError naming the file and the entry for anything but a whole result of this
+        version.
+        """
+        from .saving import load_result
+
+        return load_result(path)
 
     @property
     def flux_conservation_error(self) -> float:

@@ -11,7 +11,8 @@ import torch
 
 from ..numbers import Number, to_float
 from ..pixels import PLANE
-from .common import as_numpy, load_npz, save_npz
+from .archive import Archive, save_npz
+from .common import as_numpy
 from .pixels import PixelMap
 
 
@@ -128,23 +129,26 @@ class SpectralResult(PixelMap):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to an .npz file, all of it or nothing, and return its path. The graph is not saved."""
-        arrays = {**self._fields(), "wavelength_bins": self.wavelength_bins, "wavelengths": self.wavelengths}
-        arrays.update(data=as_numpy(self.data), total_flux=as_numpy(self.total_flux))
         derived = {"irradiance": self.irradiance, "x_coords": self.x_coords, "y_coords": self.y_coords}
-        return save_npz(path, {"kind": "SpectralResult", **arrays, **derived})
+        return save_npz(path, {"kind": "SpectralResult", **self._arrays(), **derived})
+
+    def _arrays(self) -> dict[str, Any]:
+        return {**super()._arrays(), "wavelength_bins": self.wavelength_bins, "wavelengths": self.wavelengths}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SpectralResult:
         """Read what `save` wrote. Raises FileNotFoundError, and ValueError for a file of another kind."""
-        arrays = load_npz(path, "SpectralResult")
-        made = cls(
-            data=torch.from_numpy(arrays["data"]),
-            total_flux=torch.tensor(arrays["total_flux"]),
-            wavelength_bins=arrays["wavelength_bins"],
-            **cls._read_fields(arrays),
-        )
-        made.wavelengths = arrays["wavelengths"]
-        return made
+        return cls._read(Archive.open(path, "SpectralResult"))
+
+    @classmethod
+    def _read(cls, archive: Archive) -> SpectralResult:
+        def make(wavelengths: np.ndarray, **arguments: Any) -> SpectralResult:
+            made = cls(**arguments)
+            made.wavelengths = wavelengths
+            return made
+
+        spectral = {name: archive.floats(name) for name in ("wavelength_bins", "wavelengths")}
+        return archive.made(make, {**cls._arguments(archive), **spectral})
 
     def __repr__(self) -> str:
         return (

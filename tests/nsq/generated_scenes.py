@@ -156,7 +156,6 @@ class Maker:
             scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=rule, rr_start_flux=self.rng.uniform(0.0, 1e-2))
         return scene
 
-
     def add_everything_else(self, scene):
         """Single surfaces and groups of every shape, sources of measured data, and the rest of a policy."""
         shapes = [self.asphere, self.biconic, self.toroid, self.mesh, self.plain_shape]
@@ -168,9 +167,6 @@ class Maker:
             group = nsq.CompoundComponent("group", self.frame(), None)
             group.surfaces = [self.single(shared, "group.a"), self.single(self.pick(shapes)(), "group.b")]
             scene.add_component("group", group)
-        if self.chance(0.3):
-            lens = nsq.Lens("loose", self.frame(), self.lens())
-            scene.add_component("its edge", lens.surfaces[2])
         lamp = nsq.AngularDistribution(
             [0.0, 40.0, 90.0], np.sort(self.rng.uniform(0.0, 350.0, 3)), self.rng.uniform(1.0, 9.0, (3, 3)), "lamp", 5.0
         )
@@ -181,7 +177,10 @@ class Maker:
         for name in ("rays", "again"):
             rays = nsq.RayFileSourceConfig(self.ray_table(), total_flux=self.real(0.1, 2.0), replace_spectrum=colour)
             scene.add_source(name, self.frame(), rays)
-        policy = {"split_depth": int(self.rng.integers(0, 3)), "sampler": self.pick([None, nsq.Sobol()])}
+        policy = {
+            "split_depth": int(self.rng.integers(1, 3)) * self.chance(0.2),
+            "sampler": self.pick([None, nsq.Sobol()]),
+        }
         scene.sampling_policy = dataclasses.replace(scene.sampling_policy, **policy)
         return scene
 

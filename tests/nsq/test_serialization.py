@@ -46,18 +46,36 @@ def through_a_file(scene, tmp_path):
     return nsq.NSQScene.from_json(tmp_path / "scene.json")
 
 
-def through_text(scene):
-    return nsq.scene_from_dict(json.loads(json.dumps(nsq.scene_to_dict(scene))))
+def through_text(scene, **options):
+    return nsq.scene_from_dict(json.loads(json.dumps(nsq.scene_to_dict(scene, **options))))
 
 
+def same_trace(scene, twin, rays=200):
+    """Whether two scenes give the same result to the last bit."""
+    with torch.no_grad():
+        one, other = (s.trace(rays, seed=5) for s in (scene, twin))
+    assert ledger(one) == ledger(other)
+    for name, seen in one.detectors.items():
+        for field in ("data", "x", "flux", "path_length", "ray_id"):
+            if hasattr(seen, field):
+                assert torch.equal(getattr(seen, field), getattr(other.detectors[name], field))
+
+
+@pytest.mark.filterwarnings("ignore:.*lie on each other", "ignore:light came to surfaces")
 @pytest.mark.parametrize("start", range(0, NUM_SCENES, 50))
 def test_generated_scenes_lower_to_the_same_bits(start, tmp_path):
+    """What a trace sees of a scene and of its twin is the same; some of them are traced, to see that it is."""
     for seed in range(start, start + 50):
-        scene = generated(seed)
-        twin = through_a_file(scene, tmp_path) if seed % 10 == 0 else through_text(scene)
+        scene = generated(seed, everything=True)
+        if seed % 25 == 0:
+            scene.to_json(tmp_path / "scene.json", surfaces=True)
+            twin = nsq.NSQScene.from_json(tmp_path / "scene.json")
+            same_trace(scene, twin)
+        else:
+            twin = through_text(scene, surfaces=True)
         assert tables(twin) == tables(scene), seed
         assert twin.sampling_policy == scene.sampling_policy
-        assert nsq.scene_to_dict(twin) == nsq.scene_to_dict(scene)
+        assert nsq.scene_to_dict(twin, surfaces=True) == nsq.scene_to_dict(scene, surfaces=True)
 
 
 def test_generated_scenes_of_tensors_keep_their_numbers():
@@ -74,14 +92,7 @@ def test_generated_scenes_of_tensors_keep_their_numbers():
 @pytest.mark.parametrize("make", [singlet, gauss_point_doublet, lambda: generated(3), lambda: generated(11)])
 def test_traces_of_a_loaded_scene_are_the_same_bits(make, tmp_path):
     scene = make()
-    with torch.no_grad():
-        results = [s.trace(2000, seed=5) for s in (scene, through_a_file(scene, tmp_path))]
-    assert ledger(results[0]) == ledger(results[1])
-    for name, seen in results[0].detectors.items():
-        twin = results[1].detectors[name]
-        for field in ("data", "x", "flux", "ray_id"):
-            if hasattr(seen, field):
-                assert torch.equal(getattr(seen, field), getattr(twin, field))
+    same_trace(scene, through_a_file(scene, tmp_path), rays=2000)
 
 
 def full_scene():
@@ -168,6 +179,126 @@ def test_ray_databases_of_every_shape(geometry):
     assert type(twin.geometry) is type(geometry)
     assert [float(v) for v in twin.geometry.numbers()] == [float(v) for v in geometry.numbers()]
     assert twin.name == "other"
+
+
+def mesh_scene():
+    """One mesh in two places, and a group of surfaces about it."""
+    scene = singlet()
+    corners = [(0, 0, 0), (9, 0, 0), (0, 9, 0), (0, 0, 9.1)]
+    mesh = nsq.MeshGeometry((corners, [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]))
+    glass = nsq.NSQMaterial.constant(1.5)
+    scene.add_component("A", nsq.RefractiveComponent(nsq.CoordinateSystem(z=60), mesh, glass, nsq.VACUUM))
+    group = nsq.CompoundComponent("G", nsq.CoordinateSystem(z=70), None)
+    shape = nsq.EvenAsphereGeometry(50.0, -1.0, 9.0, (1e-5, 0.0, -2e-9))
+    group.surfaces = [
+        nsq.RefractiveComponent(nsq.CoordinateSystem(z=70), mesh, nsq.VACUUM, glass, name="G.1"),
+        nsq.AbsorbingComponent(nsq.CoordinateSystem(z=75), shape, name="G.2"),
+    ]
+    scene.add_component("G", group)
+    return scene
+
+
+def test_single_surfaces_and_groups_stay(tmp_path):
+    mesh_scene().to_json(tmp_path / "s.json", surfaces=True)
+    twin = nsq.NSQScene.from_json(tmp_path / "s.json")
+    alone, group = twin.component_registry.get("A"), twin.component_registry.get("G")
+    assert (type(alone), type(group)) == (nsq.RefractiveComponent, nsq.CompoundComponent)
+    assert alone.geometry is group.surfaces[0].geometry
+    assert alone.material_front is group.surfaces[0].material_back
+    assert alone.geometry.vertices[3, 2] == 9.1
+    assert alone.geometry.is_watertight
+    assert group.surfaces[1].geometry.coefficients == (1e-5, 0.0, -2e-9)
+    assert [s.name for s in twin.surfaces[3:]] == ["A", "G.1", "G.2"]
+    assert (tmp_path / "s.json").read_text().count("base64") == 2  # the two arrays of one mesh
+
+
+def test_the_edge_of_a_lens_alone_is_a_frustum():
+    scene = singlet()
+    config = nsq.LensConfig(30.0, -40.0, 5.0, "N-BK7", 6.0, back_aperture_radius=5.0)
+    lens = nsq.Lens("loose", nsq.CoordinateSystem(z=20.0), config)
+    for surface in lens.surfaces[2:]:
+        scene.add_component(surface.name, surface)
+    twin = through_text(scene, surfaces=True)
+    shapes = [type(s.geometry) for s in twin.surfaces[3:]]
+    assert shapes == [nsq.CylindricalFrustumGeometry, nsq.AnnularPlaneGeometry]
+    for one, other in zip(scene.surfaces[3:], twin.surfaces[3:], strict=True):
+        assert [float(v) for v in one.geometry.numbers()] == [float(v) for v in other.geometry.numbers()]
+    same_trace(scene, twin, rays=500)
+
+
+def test_single_surfaces_are_written_when_asked_for():
+    with pytest.raises(TypeError, match=r"component 'A' of class RefractiveComponent.*surfaces=True"):
+        nsq.scene_to_dict(mesh_scene())
+    with pytest.raises(TypeError, match=r"^surfaces got 1"):
+        nsq.scene_to_dict(mesh_scene(), surfaces=1)
+    scene = singlet()
+    scene.add_component("I", nsq.ReflectiveComponent(nsq.CoordinateSystem(), nsq.PlaneGeometry(), lambda wl: 0.5))
+    with pytest.raises(TypeError, match=r"Cannot serialize component 'I'\.reflectance: it got function"):
+        nsq.scene_to_dict(scene, surfaces=True)
+    odd = nsq.AbsorbingComponent(nsq.CoordinateSystem(), nsq.PlaneGeometry())
+    odd.bsdf = nsq.LambertianBSDF()
+    scene = singlet()
+    scene.add_component("I", odd)
+    with pytest.raises(ValueError, match=r"component 'I': bsdf was set, which a AbsorbingComponent does not take"):
+        nsq.scene_to_dict(scene, surfaces=True)
+
+
+def test_a_scene_too_large_for_a_file_is_refused(tmp_path):
+    side = 700
+    x, y = np.meshgrid(np.linspace(0, 1, side), np.linspace(0, 1, side))
+    corner = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
+    vertices = np.stack([x.ravel(), y.ravel(), np.sin(x * y).ravel()], axis=1)
+    scene = singlet()
+    mesh = nsq.MeshGeometry((vertices, np.stack([corner, corner + 1, corner + side], axis=1)))
+    scene.add_component("M", nsq.AbsorbingComponent(nsq.CoordinateSystem(), mesh))
+    scene.to_json(tmp_path / "large.json", surfaces=True)
+    scene.add_component("N", nsq.AbsorbingComponent(nsq.CoordinateSystem(), nsq.MeshGeometry(mesh)))
+    with pytest.raises(ValueError, match=r"s\.json: the scene takes \d+ bytes.*meshes"):
+        scene.to_json(tmp_path / "s.json", surfaces=True)
+    assert not (tmp_path / "s.json").exists()
+
+
+def nested(levels):
+    """A surface's config in a surface's config, and so on."""
+    text = '{"type": "SurfaceConfig", "bsdf": ' * levels + "null" + "}" * levels
+    data = json.loads(json.dumps(nsq.scene_to_dict(singlet())))
+    data["components"][0]["config"]["front"] = json.loads(text)
+    return data
+
+
+@pytest.mark.parametrize("levels", [3, 150, 300])
+def test_objects_within_objects(levels):
+    with pytest.raises(ValueError, match=r"components\[0\]\.config\.front.*(more than 100 deep|bsdf)"):
+        nsq.scene_from_dict(nested(levels))
+
+
+def test_a_key_that_occurs_twice_among_many_is_found_at_once(tmp_path):
+    keys = ",".join(f'"k{i}":0' for i in range(100_000))
+    (tmp_path / "s.json").write_text(f'{{{keys},"k99999":1}}')
+    with pytest.raises(ValueError, match=r"'k99999' occurs twice"):
+        nsq.NSQScene.from_json(tmp_path / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dtype": "|O"}, "dtype: got '|O'"),
+        ({"dtype": "<f4"}, "bytes"),
+        ({"shape": [4, 4]}, "shape"),
+        ({"shape": [2**31, 3]}, "shape: got"),
+        ({"shape": [-4, 3]}, "shape: got"),
+        ({"crc32": 1}, "checksum"),
+        ({"base64": "AAA"}, "base64"),
+        ({"base64": 5}, "base64"),
+        ({"type": "object"}, "takes an object of type 'array'"),
+    ],
+)
+def test_arrays_that_are_not_whole(change, words):
+    data = json.loads(json.dumps(nsq.scene_to_dict(mesh_scene(), surfaces=True)))
+    data["components"][1]["geometry"]["vertices"].update(change)
+    with pytest.raises(ValueError, match=r"components\[1\]\.geometry\.vertices") as caught:
+        nsq.scene_from_dict(data)
+    assert words in str(caught.value)
 
 
 def test_shared_frames_and_media_stay_shared(tmp_path):
@@ -405,7 +536,10 @@ def test_no_file(tmp_path):
 
 
 def test_corrupted_files(tmp_path):
-    full_scene().to_json(tmp_path / "good.json")
+    scene = full_scene()
+    for name in ("A", "G"):
+        scene.add_component(name, mesh_scene().component_registry.get(name))
+    scene.to_json(tmp_path / "good.json", surfaces=True)
     good = (tmp_path / "good.json").read_bytes()
     rng, path, refused, read = np.random.default_rng(18), tmp_path / "bad.json", 0, 0
     words = [b"NaN", b"-1e999", b"null", b"[[[[", b"{}", b"99999999999999999999", b'"x"', b"true", b"\xff\x00", b""]
