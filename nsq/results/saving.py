@@ -106,8 +106,8 @@ def _to_plain(value: Any, where: str) -> Any:
         return value
     if isinstance(value, int | np.integer):
         return int(value)
-    if isinstance(value, float | np.floating) and math.isfinite(value):
-        return float(value)
+    if isinstance(value, float | np.floating) and not math.isnan(value):
+        return str(float(value)) if math.isinf(value) else float(value)  # JSON has no infinities
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _to_plain(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value) if f.init}
     if isinstance(value, dict):
@@ -132,7 +132,7 @@ def _from_plain(value: Any, hint: Any, where: str) -> Any:
         return _from_plain(value, others[-1], where)
     if hint in (int, bool, str) and type(value) is hint:
         return value
-    if hint is float and type(value) in (int, float) and math.isfinite(value):
+    if hint is float and ((type(value) in (int, float) and math.isfinite(value)) or value in ("inf", "-inf")):
         return float(value)
     if isinstance(hint, type) and is_dataclass(hint) and isinstance(value, dict):
         hints = _hints(hint)

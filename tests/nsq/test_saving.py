@@ -49,6 +49,8 @@ def test_a_result_comes_back_bit_by_bit(result, tmp_path):
     assert path == tmp_path / "run.npz"
     twin = nsq.SimulationResult.load(path)
     assert ledger(twin) == ledger(result)
+    rough = dataclasses.replace(result, relative_errors={"D": 0.1, "F": float("inf")}, stopped_by="Ctrl-C")
+    assert nsq.SimulationResult.load(rough.save(tmp_path / "rough")).relative_errors == rough.relative_errors
     for field in dataclasses.fields(result):
         if field.name not in ("detectors", "ray_paths", "replay"):
             assert getattr(twin, field.name) == getattr(result, field.name), field.name
