@@ -3,8 +3,8 @@
 A set of surfaces is taken as closed when every point of every rim lies on another rim, and when rays from a point
 inside leave through an odd number of surfaces, whatever their direction. A rim is where a surface ends: the circle at
 an aperture, the two ends of a frustum, the border of a rectangle. A whole sphere has none, and a mesh has none where
-every edge belongs to two triangles, as it must. Boundaries with meshes, aspheres or toroids are judged by their rims
-and edges alone.
+every edge belongs to two triangles that wind alike, as it must. Boundaries with meshes, aspheres or toroids are judged
+by their rims and edges alone.
 """
 
 from __future__ import annotations
@@ -112,17 +112,22 @@ def _sag_rim(geometry: SagGeometry) -> float | None:
 
 
 def _check_mesh(volume: str, surface: str, mesh: MeshGeometry, turn: np.ndarray, origin: np.ndarray) -> None:
-    """NonWatertightVolumeError where an edge of a mesh does not belong to two triangles."""
-    faces = np.asarray(mesh.faces)
-    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
-    unique, count = np.unique(edges, axis=0, return_counts=True)
-    if np.all(count == 2):
-        return
-    first = int(np.argmax(count != 2))
-    corners = mesh.vertices.detach().cpu().numpy().astype(np.float64)[unique[first]]
-    open_edges = int((count != 2).sum())
-    reason = f"{open_edges} edges of the mesh {surface!r} do not belong to two triangles, the first"
-    raise NonWatertightVolumeError(volume, reason, corners.mean(axis=0) @ turn.T + origin)
+    """NonWatertightVolumeError where an edge does not belong to two triangles, or two that wind against each other.
+
+    Corners at the same place count as one, as in a file that gives each triangle corners of its own.
+    """
+    corners, where = np.unique(mesh.vertices.detach().cpu().to(torch.float64).numpy(), axis=0, return_inverse=True)
+    ends = where.reshape(-1)[np.asarray(mesh.faces)][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    edges, place, count = np.unique(np.sort(ends, axis=1), axis=0, return_inverse=True, return_counts=True)
+    # an edge that two triangles run along in opposite directions sums to 0
+    turned = np.bincount(place.reshape(-1), weights=np.sign(ends[:, 1] - ends[:, 0]), minlength=len(edges)) != 0.0
+    for wrong, what in (
+        (count != 2, f"edges of the mesh {surface!r} do not belong to two triangles, the first"),
+        (turned, f"edges of the mesh {surface!r} lie between triangles that wind against each other, the first"),
+    ):
+        if wrong.any():
+            middle = corners[edges[int(np.argmax(wrong))]].mean(axis=0)
+            raise NonWatertightVolumeError(volume, f"{int(wrong.sum())} {what}", middle @ turn.T + origin)
 
 
 def _rims(name: str, surface: SurfaceComponent, turn: np.ndarray, origin: np.ndarray) -> list[_Rim]:

@@ -120,6 +120,30 @@ def test_a_mesh_is_closed_where_every_edge_has_two_triangles():
     assert caught.value.place.max() <= 2.0
 
 
+def test_a_mesh_of_loose_triangles_is_closed_where_they_meet(tmp_path):
+    """As STL files hold them: every triangle with corners of its own."""
+    corners = CUBE[TRIANGLES].reshape(-1, 3)
+    loose = MeshGeometry((corners, np.arange(len(corners)).reshape(-1, 3)))
+    assert len(nsq.Volume("cube", [face(loose, TILTED)], GLASS).boundary) == 1
+    corners[4] += [0.0, 0.0, 1e-3]
+    torn = MeshGeometry((corners, loose.faces))
+    with pytest.raises(nsq.NonWatertightVolumeError, match="do not belong to two triangles") as caught:
+        nsq.Volume("cube", [face(torn)], GLASS)
+    assert np.abs(corners[[3, 4, 5]] - caught.value.place).sum(axis=1).min() <= 2.1  # at a triangle with that corner
+
+
+def test_a_mesh_whose_triangles_wind_against_each_other():
+    turned = TRIANGLES.copy()
+    turned[5] = turned[5, ::-1]
+    with pytest.raises(
+        nsq.NonWatertightVolumeError, match=r"3 edges of the mesh 'S'.*wind against each other"
+    ) as caught:
+        nsq.Volume("cube", [face(MeshGeometry((CUBE, turned)))], GLASS)
+    corners = CUBE[TRIANGLES[5]]
+    middles = 0.5 * (corners + np.roll(corners, 1, axis=0))
+    assert np.abs(middles - caught.value.place).sum(axis=1).min() < 1e-12
+
+
 def test_an_asphere_closes_a_rod():
     asphere = EvenAsphereGeometry(20.0, -0.5, 3.0, (1e-4,))
     height = float(asphere.sag(3.0, 0.0))
