@@ -69,7 +69,7 @@ class Archive:
                 raise ValueError(f"{file}: is no .npz file of a result, or was cut or damaged: {error}") from error
         made = cls(file, arrays)
         if "kind" not in arrays or "version" not in arrays:
-            raise ValueError(f"{file}: says not what it holds; it takes a file that {kind}.save wrote")
+            raise ValueError(f"{file}: holds nothing known; it takes a file that {kind}.save wrote")
         found, version = made.text("kind"), made.count("version")
         if found != kind:
             raise ValueError(f"{file}: holds {found[:60]}; it takes a file that {kind}.save wrote")

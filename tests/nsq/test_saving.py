@@ -116,7 +116,7 @@ PLAIN = json.dumps({"num_rays_total": 5})
     ("changes", "words"),
     [
         ({"version": 2}, ["version 2", "reads version 1"]),
-        ({"version": None}, ["says not what it holds"]),
+        ({"version": None}, ["holds nothing known"]),
         ({"kind": "Thesis"}, ["holds Thesis"]),
         ({"fields": None}, ["no entry 'fields'"]),
         ({"fields": "[1]"}, ["'fields' is no object"]),
