@@ -309,7 +309,7 @@ def _convert(arguments: Any) -> int:
     if arguments.source.suffix.lower() != ".zmx":
         raise ValueError(f"{arguments.source}: it takes a sequential prescription, a file that ends with .zmx")
     scene, report = scene_from_zmx(arguments.source, num_pixels=arguments.pixels, stop=not arguments.without_stop)
-    scene.to_json(arguments.scene)
+    scene.to_json(arguments.scene, surfaces=True)
     print(report)
     _say(f"wrote {arguments.scene}")
     return OK
