@@ -1,8 +1,8 @@
 """Results in .npz files: written whole or not at all, and believed only where they are whole.
 
-A file is a ZIP archive of arrays, uncompressed and without Python objects, so that reading one takes the memory that
-the file has bytes, and runs nothing. Two entries say what it is: ``kind``, the class of the result, and ``version`` of
-the layout. Every other entry is looked at by name, type and shape before it is used.
+A file is a ZIP archive of arrays, uncompressed and without Python objects, so that reading one takes twice the memory
+that the file has bytes, and runs nothing. Two entries say what it is: ``kind``, the class of the result, and
+``version`` of the layout. Every other entry is looked at by name, type and shape before it is used.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Archive:
         """
         file = os.fspath(path)
         with open(path, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            try:
-                arrays = _read_members(stream, size)
-            except RecursionError:
-                raise ValueError(f"{file}: holds an array whose header is nested too deep") from None
-            except _COMPLAINTS as error:
-                raise ValueError(f"{file}: is no .npz file of a result, or was cut or damaged: {error}") from error
+            raw = stream.read()
+        try:
+            arrays = _read_members(raw)
+        except RecursionError:
+            raise ValueError(f"{file}: holds an array whose header is nested too deep") from None
+        except _COMPLAINTS as error:
+            raise ValueError(f"{file}: is no .npz file of a result, or was cut or damaged: {error}") from error
         made = cls(file, arrays)
         if "kind" not in arrays or "version" not in arrays:
             raise ValueError(f"{file}: holds nothing known; it takes a file that {kind}.save wrote")
@@ -171,15 +171,15 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _read_members(stream: Any, size: int) -> dict[str, np.ndarray]:
+def _read_members(raw: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an archive. From bytes: a file would make room for as much as a damaged entry asks of it."""
     arrays: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(stream) as archive:
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         members = archive.infolist()
-        _check_members(members, size)
+        _check_members(members, len(raw))
         for member in members:
-            # read whole: that checks the checksum, and what it takes is bounded by the size of the file
-            raw = archive.read(member)
-            arrays[member.filename.removesuffix(".npy")] = _read_array(member.filename, raw)
+            # read whole, which checks the checksum
+            arrays[member.filename.removesuffix(".npy")] = _read_array(member.filename, archive.read(member))
     return arrays
 
 
