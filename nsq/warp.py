@@ -44,7 +44,7 @@ class Readings:
     Attributes:
         maps: flux in W: (ny, nx) of an irradiance detector, (bins, ny, nx) of a spectral one, (theta, phi) of a
             far-field one.
-        total_flux: (1,), W, of every detector.
+        total_flux: (1,), W, of every detector; of a detector class of your own it is all there is.
         rays: columns x, y, z, L, M, N, flux, path_length of a ray database, each (rows,).
         result: the ledger and everything else that has no gradient here.
     """
@@ -181,10 +181,11 @@ class _Outputs:
         maps, totals, rays = {}, {}, {}
         for name, reading in result.detectors.items():
             totals[name] = self._array(reading.total_flux.reshape(1))
-            if isinstance(reading, RayDatabase):
+            shape = next((_SHAPES[kind] for kind in type(reading).__mro__ if kind in _SHAPES), None)
+            if shape is not None:
+                maps[name] = self._array(reading.data.reshape(shape(reading)))
+            elif isinstance(reading, RayDatabase):
                 rays[name] = {column: self._array(getattr(reading, column)) for column in _COLUMNS}
-            else:
-                maps[name] = self._array(reading.data.reshape(_SHAPES[type(reading)](reading)))
         return Readings(maps, totals, rays, result)
 
 
