@@ -61,6 +61,7 @@ def prepare(
     *,
     precision: str = "float64",
     gradient_mode: str = "prb",
+    visibility: str = "band",
 ) -> Door:
     """A `Door` to a scene whose numbers come from Warp arrays.
 
@@ -69,25 +70,25 @@ def prepare(
         parameters: by a name of your choice, the place of a number or of a mesh's vertices, as a pair
             (object, "attribute"), such as ``(scene.surfaces[0].geometry, "radius")``, ``(detector.cs, "z")`` or
             ``(mesh, "vertices")``; or a list of places of single numbers, which one array fills in turn.
-        precision, gradient_mode: as for `TorchBackend`.
+        precision, gradient_mode, visibility: as for `TorchBackend`.
 
     Raises TypeError for what is no scene or no place, AttributeError for a place that does not exist.
     """
-    return Door(scene, parameters, precision=precision, gradient_mode=gradient_mode)
+    return Door(scene, parameters, precision=precision, gradient_mode=gradient_mode, visibility=visibility)
 
 
 class Door:
     """A scene, and the places in it that Warp arrays fill; made by `prepare`."""
 
-    def __init__(self, scene: NSQScene, parameters: Mapping[str, Any], *, precision: str, gradient_mode: str) -> None:
+    def __init__(self, scene: NSQScene, parameters: Mapping[str, Any], **settings: str) -> None:
         if not isinstance(scene, NSQScene):
             raise TypeError(f"scene got {type(scene).__name__}; it takes an NSQScene")
         if not isinstance(parameters, Mapping):
             raise TypeError(f"parameters got {type(parameters).__name__}; it takes a dict of names and places")
         self.scene = scene
         self._places = {name: _places(name, value) for name, value in parameters.items()}
-        self._settings = {"precision": precision, "gradient_mode": gradient_mode}
-        TorchBackend(**self._settings)  # raises for a setting that does not exist
+        self._settings = settings
+        TorchBackend(**settings)  # raises for a value that does not exist
 
     def trace(
         self, arrays: Mapping[str, wp.array], num_rays: int, *, max_depth: int = 16, min_flux_fraction: float = 1e-6,

@@ -22,11 +22,11 @@ class WarpBackend(peer.TracerBackend):
 
     Random numbers have the same keys as Optiland's, so a result differs from its own backends' by rounding. With
     Optiland's torch backend, ``data`` and ``total_flux`` of irradiance maps are tensors in its precision, and
-    gradients reach every tensor of the scene; poses and the shapes of sources too, which Optiland leaves out. With its
-    NumPy backend they are arrays.
+    gradients reach every tensor of the scene; poses and the shapes of sources too, which Optiland leaves out, and what
+    a moving edge lets pass (visibility), unless that is "off". With its NumPy backend they are arrays.
 
     Args:
-        seed, gradient_mode, precision, device: as for `nsq.TorchBackend`.
+        seed, gradient_mode, precision, device, visibility: as for `nsq.TorchBackend`.
 
     `trace` raises TypeError for parts of the scene that are classes of the user's own; see `from_optiland`.
     """
@@ -37,8 +37,9 @@ class WarpBackend(peer.TracerBackend):
         gradient_mode: str = "prb",
         precision: str = "float64",
         device: str | torch.device | None = None,
+        visibility: str = "band",
     ) -> None:
-        self._tracer = nsq.TorchBackend(seed, gradient_mode, precision, device)
+        self._tracer = nsq.TorchBackend(seed, gradient_mode, precision, device, visibility)
 
     def trace(
         self,
