@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GALLERY = [p for p in sorted((ROOT / "examples").glob("*.py")) if not p.name.startswith("_")]
-# these have tests of their own, and options of their own
-ELSEWHERE = {"optimize_doublet", "warp_pool", "warp_particles"}
+# these are run elsewhere, or are figures of the docs
+ELSEWHERE = {"optimize_doublet", "visibility_bias", "warp_pool", "warp_particles"}
 # fewer rays than this and an optimisation has nothing to hold on to
 RAYS = {"caustic": 200_000, "uniform_reflector": 4_000, "lens_network": 300, "ghosts": 100_000, "light_pipe": 60_000}
 
