@@ -68,6 +68,16 @@ def test_each_of_several_detectors_gets_a_file(two_detectors, tmp_path, capsys):
     assert "takes one of ['D', 'far/field']" in capsys.readouterr().err
 
 
+def test_results_are_written_whole(two_detectors, tmp_path, capsys):
+    target = tmp_path / "result.npz"
+    assert main(["trace", str(two_detectors), "-n", "1e4", "--seed", "3", "--out", str(target)]) == 0
+    assert f"wrote {target}" in capsys.readouterr().err
+    result, loaded = nsq.NSQScene.from_json(two_detectors).trace(10_000, seed=3), nsq.SimulationResult.load(target)
+    assert loaded.total_flux_detected == result.total_flux_detected
+    assert np.array_equal(loaded.detectors["D"].irradiance, result.detectors["D"].irradiance)
+    assert np.array_equal(loaded.detectors["far/field"].intensity, result.detectors["far/field"].intensity)
+
+
 def test_a_trace_stops_where_it_is_told_and_goes_on(scene_file, tmp_path, capsys):
     kept = ["--checkpoint", str(tmp_path / "run.nsq")]
     assert main(["trace", str(scene_file), "-n", "3e5", "--max-seconds", "1e-6", *kept]) == 0
