@@ -51,7 +51,8 @@ class NSQViewer3D:
                 "a view in three dimensions needs the package pyvista; install it with: pip install 'nsq[view]'"
             ) from error
         num_rays = check_count(num_rays, "num_rays", minimum=0)
-        lines = ray_lines(self.scene, result, num_rays)[:num_rays] if num_rays else []
+        lines = ray_lines(self.scene, result, num_rays) if num_rays else []
+        lines = lines[:: -(-len(lines) // num_rays)] if lines else []  # ids run over the sources in turn
         parts = scene_parts(self.scene)
         plotter = pyvista.Plotter(window_size=list(figsize), off_screen=off_screen)
         ink = "white" if dark_mode else "black"
