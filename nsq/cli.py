@@ -333,7 +333,7 @@ def _warmup(arguments: Any) -> int:
         kinds = () if arguments.without_gradients else range(len(sources.ROWS))
         for precision in ("float64", "float32") if arguments.precision == "both" else (arguments.precision,):
             for variant in Variant.common():
-                load_modules(precision, wp.get_device(device), kinds, variant=variant)
+                load_modules(precision, wp.get_device(device), kinds, variant=variant, edges=bool(kinds))
     print(f"kernels ready for {device} in {time.perf_counter() - started:.1f} s, in {wp.config.kernel_cache_dir}")
     return OK
 
