@@ -109,6 +109,16 @@ class PathTable:
             lines.append(f"{rest:>12.5g}  in {len(self.groups) - len(shown)} more groups")
         return "\n".join(lines)
 
+    def plot(self, ax: Any = None, limit: int = 12, **kwargs: Any) -> Any:
+        """Draw the flux of the first ``limit`` groups as bars with standard errors, and return the axes.
+
+        Groups are named by the surfaces that reflected part of the light, and by where they end. On ``ax``, or on a new
+        figure; ``kwargs`` go to ``barh``.
+        """
+        from ..plotting.results import draw_groups
+
+        return draw_groups(ax, self.groups[: check_count(limit, "limit")], self.title, kwargs)
+
     _last_heading = "path"
 
     def _last_column(self, group: PathGroup) -> str:

@@ -249,6 +249,24 @@ def draw_steps(ax: Any, values: np.ndarray, labels: tuple[str, str], title: str,
     return ax
 
 
+def draw_groups(ax: Any, groups: Any, title: str, options: dict[str, Any]) -> Any:
+    """Draw the flux of groups of paths as bars, the first of them on top."""
+    ax = new_figure(figsize=(7.0, 1.4 + 0.3 * max(1, len(groups)))) if ax is None else ax
+    several = len({g.source for g in groups}) > 1
+    names = [
+        f"{g.source + ': ' if several else ''}{', '.join(g.ghosts) or 'direct'} → {g.end.part or g.end.action}"
+        for g in groups
+    ]
+    places = np.arange(len(groups))
+    look = {"xerr": [g.standard_error for g in groups], "color": style.SERIES[1], "ecolor": "0.3", "capsize": 2.0}
+    ax.barh(places, [g.flux for g in groups], **{**look, **options})
+    ax.set_yticks(places, names, fontsize=8.0)
+    ax.invert_yaxis()
+    ax.set(xlabel="flux (W)", title=title)
+    ax.grid(axis="x", alpha=0.3, linewidth=0.5)
+    return ax
+
+
 def draw_spots(ax: Any, rays: dict[str, np.ndarray], axes: str, title: str, options: dict[str, Any]) -> Any:
     """Draw where rays land, by wavelength; small spots in µm about their centroid."""
     ax = new_figure(figsize=(5.6, 4.8)) if ax is None else ax

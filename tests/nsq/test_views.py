@@ -287,3 +287,12 @@ def test_colours_of_rays_are_explained(color_by):
     text = " ".join(t.get_text() for t in figure.legends[0].get_texts())
     expected = {"source": "rays of P rays of G", "wavelength": "0.4861 µm 0.5876 µm 0.6563 µm", "bounce": "after 1"}
     assert expected[color_by] in text
+
+
+def test_ghosts_are_drawn_as_bars_with_their_errors():
+    result = singlet().trace(20_000, seed=3)
+    ghosts = result.ghosts("D")
+    ax = ghosts.plot(limit=2)
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([g.flux for g in ghosts[:2]])
+    assert ax.get_yticklabels()[0].get_text() == "L.back, L.front → D"
+    assert ax.get_xlabel() == "flux (W)"
