@@ -65,7 +65,7 @@ def gallery_page(folder):
     """Every example: what it says of itself, its picture where it has been run, and its code."""
     parts = [
         "# Gallery\n",
-        "Each is a program that draws a figure and checks itself; `python examples/NAME.py` runs it.\n",
+        "Each is a program that draws a figure and checks itself; `python -m examples NAME` runs it.\n",
     ]
     for path in sorted((ROOT / "examples").glob("[a-z]*.py")):
         doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
