@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import io
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,33 @@ from .numbers import check_number, watched
 _FILES = ("stl", "obj", "ply")
 _LONGEST_FILE = 512 * 1024 * 1024  # bytes
 _FLAT = 1e-14  # a triangle is degenerate below this area, relative to its longest side squared
+
+
+# kinds of CAD files by their endings
+_CAD = {"step": "step", "stp": "step", "iges": "iges", "igs": "iges"}
+_LONGEST_CONVERSION = 600.0  # seconds
+_CONVERT = """
+import sys
+import cascadio
+kind, tolerance = sys.argv[1:]
+sys.stdout.buffer.write(cascadio.load(sys.stdin.buffer.read(), file_type=kind, tol_linear=float(tolerance)))
+"""
+
+
+def _triangulated(path: str | os.PathLike[str], raw: bytes, kind: str, tolerance: float) -> bytes:
+    """A CAD file as GLB, by a process of its own: a damaged file may bring a CAD kernel down."""
+    if importlib.util.find_spec("cascadio") is None:
+        raise ImportError(f"reading a {kind} file needs the package cascadio; install it with: pip install 'nsq[cad]'")
+    command = [sys.executable, "-c", _CONVERT, kind, repr(tolerance)]
+    try:
+        done = subprocess.run(command, input=raw, capture_output=True, timeout=_LONGEST_CONVERSION, check=False)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"path got {os.fspath(path)!r}, whose faces took too long; try a larger tolerance") from None
+    # the kernel reports on the standard output too
+    start = done.stdout.find(b"glTF")
+    if done.returncode or start < 0:
+        raise ValueError(f"path got {os.fspath(path)!r}, which is no {kind} file, or was damaged")
+    return done.stdout[start:]
 
 
 class MeshGeometry(Geometry):
@@ -46,16 +76,21 @@ class MeshGeometry(Geometry):
         self.mesh = mesh
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], scale: float = 1.0) -> MeshGeometry:
-        """The mesh of an STL, OBJ or PLY file, whose lengths times ``scale`` are mm.
+    def load(cls, path: str | os.PathLike[str], scale: float = 1.0, *, tolerance: float = 0.01) -> MeshGeometry:
+        """The mesh of an STL, OBJ or PLY file, whose lengths times ``scale`` are mm; or of a STEP or IGES file.
+
+        A CAD file knows its units: its lengths are turned into mm first, and its curved faces into triangles that lie
+        within ``tolerance`` mm of them. That needs the extra ``cad``.
 
         Vertices that coincide become one, and triangles without area are left out with a warning. Materials and other
         files that a file refers to are not looked at.
 
-        Raises FileNotFoundError, ImportError where ``trimesh`` is not installed, and ValueError naming the file for one
-        of another kind, one that was cut or damaged, one of more than 512 MiB, and one without triangles.
+        Raises FileNotFoundError, ImportError where ``trimesh`` or ``cascadio`` is not installed, and ValueError naming
+        the file for one of another kind, one that was cut or damaged, one of more than 512 MiB, and one without
+        triangles.
         """
         check_number(scale, "scale", positive=True)
+        check_number(tolerance, "tolerance", positive=True)
         if not Path(path).is_file():
             raise FileNotFoundError(f"path got {os.fspath(path)!r}, where there is no file")
         try:
@@ -65,9 +100,12 @@ class MeshGeometry(Geometry):
                 "reading a mesh from a file needs the package trimesh; install it with: pip install 'nsq[mesh]'"
             ) from error
         kind = Path(path).suffix.lower().removeprefix(".")
-        if kind not in _FILES:
-            raise ValueError(f"path got {os.fspath(path)!r}; it takes a file that ends in one of {_FILES}")
+        if kind not in _FILES and kind not in _CAD:
+            raise ValueError(f"path got {os.fspath(path)!r}; it takes a file that ends in one of {(*_FILES, *_CAD)}")
         raw = read_bounded(path, _LONGEST_FILE)
+        if kind in _CAD:
+            raw, kind = _triangulated(path, raw, _CAD[kind], float(tolerance)), "glb"
+            scale = 1000.0 * float(scale)  # that format is in metres
         try:
             loaded = trimesh.load_scene(io.BytesIO(raw), file_type=kind).to_mesh()
             vertices = np.asarray(loaded.vertices, dtype=np.float64).reshape(-1, 3)
