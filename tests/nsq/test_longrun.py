@@ -213,6 +213,15 @@ def test_rows_of_a_partial_ray_database_carry_the_flux_of_the_whole():
     assert abs(rays.flux.sum().item() - 5.0) < 1e-9
 
 
+@pytest.fixture
+def listens_to_ctrl_c():
+    """A process that a shell started in the background ignores SIGINT from its birth."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens_to_ctrl_c")
 def test_ctrl_c_returns_what_is_done():
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     scene = two_beams()
