@@ -196,6 +196,41 @@ def parameters():
     print(f"    {ratio:.2f} times   (at most {TARGETS['field']:g})")
 
 
+def launches():
+    """Processor time of each kernel, on one thread, a ray born and a cell of its launches."""
+    import time
+    from collections import defaultdict
+
+    import nsq
+    from benchmarks.trace import singlet
+    from kernels.trace.command import Command
+
+    spent = defaultdict(lambda: [0.0, 0])
+    plain = Command.run
+
+    def timed(self, dim, changed=None):
+        start = time.thread_time()
+        plain(self, dim, changed)
+        row = spent[self._launch.kernel.key.split("__")[-1]]
+        row[0] += time.thread_time() - start
+        row[1] += dim
+
+    nsq.set_num_threads(1)
+    for precision in ("float64", "float32"):
+        backend = nsq.TorchBackend(precision=precision)
+        singlet().trace(RAYS, seed=42, backend=backend)
+        spent.clear()
+        Command.run = timed
+        try:
+            singlet().trace(RAYS, seed=42, backend=backend)
+        finally:
+            Command.run = plain
+        print(f"one thread, {precision}: ns a ray born, ns a ray of a launch")
+        for name, (seconds, cells) in sorted(spent.items(), key=lambda item: -item[1][0]):
+            print(f"    {name:16} {1e9 * seconds / RAYS:8.1f} {1e9 * seconds / cells:8.1f}")
+    nsq.set_num_threads(THREADS)
+
+
 def memory():
     peaks = [float(child(MEMORY.format(num_rays=10**power))[1][0]) for power in (6, 7, 8)]
     words = ", ".join(f"{peak:.0f} MB at 1e{power}" for power, peak in zip((6, 7, 8), peaks, strict=True))
@@ -217,6 +252,7 @@ def main():
     against_optiland()
     print()
     threads_and_batches()
+    launches()
     print()
     parameters()
     memory()
