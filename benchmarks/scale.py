@@ -10,7 +10,7 @@ from benchmarks.timing import measure
 from benchmarks.trace import PEER_RAYS, PEER_RAYS_BACKWARD, Peer, backward, child, repeat
 
 THREADS = 2
-# long enough that what a trace does once, some 30 ms on one thread, does not count
+# long enough that what a trace does once, 10 to 30 ms on one thread, does not count
 RAYS, RAYS_BACKWARD = 8_000_000, 4_000_000
 # forward in float64, in float32; with gradients in float64, in float32; other scenes; two threads against one
 TARGETS = {"forward": (60.0, 100.0), "backward": (50.0, 90.0), "scenes": 40.0, "threads": 1.7, "field": 1.5}
@@ -166,7 +166,7 @@ def run(parameters):
     scene = nsq.NSQScene()
     beam = nsq.CollimatedSourceConfig(spectrum=nsq.Spectrum.monochromatic(0.55), aperture_radius=5.0)
     scene.add_source("S", nsq.CoordinateSystem(z=-20.0), beam)
-    mirror = nsq.ReflectiveComponent(nsq.CoordinateSystem(), nsq.MeshGeometry(vertices, faces.numpy()), reflectance=1.0)
+    mirror = nsq.ReflectiveComponent(nsq.CoordinateSystem(), nsq.MeshGeometry((vertices, faces.numpy())), reflectance=1.0)
     scene.add_component("M", mirror)
     plate = nsq.IrradianceDetectorConfig(width=40.0, height=40.0, num_pixels_x=32, num_pixels_y=32)
     scene.add_detector("D", nsq.CoordinateSystem(z=-30.0), plate)

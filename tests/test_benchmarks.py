@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import crowds, timing
+from benchmarks import crowds, scale, timing
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,3 +85,12 @@ def test_both_searches_of_the_mesh_trace_the_same_rays():
     assert MeshGeometry(crowds.bumpy(24, 12)).volume > 0.0
     _, gap = crowds.mesh(2000, 0.0, around=24, down=12)
     assert gap < 5e-3
+
+
+def test_a_field_of_heights_costs_about_as_much_as_one_number(monkeypatch, capsys):
+    """The figure itself is for a quiet machine; here the scene must build, trace and be differentiated."""
+    monkeypatch.setattr(scale, "FIELD", 8)
+    scale.parameters()
+    first, second = capsys.readouterr().out.splitlines()
+    assert "8 x 8 heights" in first
+    assert float(second.split()[0]) > 0.0
