@@ -1,7 +1,7 @@
 """Nearest surface: a few rows a launch, each keeping the smallest distance that a ray has seen so far.
 
-The loop over rows is outside, so that the loop over rays inside is the one that the compiler vectorises. Rows are taken
-`GROUPS` at a time, which saves loading and storing the rays for each of them.
+The loop over rows is outside, so that the loop over rays inside is the one that the compiler vectorises. Neighbouring
+rows of one build go together, up to `GROUPS` at a time, which saves loading and storing the rays for each of them.
 """
 
 import functools
@@ -10,33 +10,34 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.precision import INT, bundle, ldi, sti
-from kernels.shapes.quadric import quadric
+from kernels.shapes.quadric import ANY, BUILDS, hit_of
 from kernels.trace import layout
 
 FAR = 1.0e30
 # how many rows a launch may take, largest first
-GROUPS = (4, 2, 1)
+GROUPS = (2, 1)
 
 
-def row_groups(rows):
-    """``(first row, how many)`` of the launches that cover ascending rows in order, consecutive ones together."""
-    groups, k = [], 0
+def row_groups(rows, builds):
+    """``(first row, how many, build)`` of the launches that cover ascending rows, each of its own build."""
+    k = 0
     while k < len(rows):
         together = 1
-        while k + together < len(rows) and rows[k + together] == rows[k] + together:
+        while (
+            k + together < len(rows) and rows[k + together] == rows[k] + together and builds[k + together] == builds[k]
+        ):
             together += 1
         size = next(g for g in GROUPS if g <= together)
-        groups.append((rows[k], size))
+        yield rows[k], size, builds[k]
         k += size
-    return groups
 
 
 @functools.cache
-def search_kernel(precision, rows):
-    """The kernel that takes ``rows`` rows at once."""
+def search_kernel(precision, rows, build=ANY):
+    """The kernel that takes ``rows`` rows of a build at once."""
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
-    hit = quadric(precision).hit
+    hit = hit_of(precision, build)
 
     def search(
         floats: array, ints: INT, distance: array, row_hit: INT,
@@ -71,5 +72,10 @@ def search_kernel(precision, rows):
         sti(row_hit, 0, n, i, best_row)
 
     return wp.kernel(
-        search, name=f"search_{rows}", module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False
+        search, name=f"search_{build}_{rows}", module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False
     )
+
+
+def search_kernels(precision):
+    """All of them."""
+    return [search_kernel(precision, rows, build) for build in BUILDS for rows in GROUPS]

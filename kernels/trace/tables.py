@@ -7,7 +7,10 @@ import warp as wp
 
 from kernels.precision import REALS
 from kernels.rng import mix
+from kernels.shapes.quadric import NUM_DOMAIN, NUM_NUMBERS, builds_of
 from kernels.trace.boxes import BoxTree
+
+_OF_ROWS = (("numbers", NUM_NUMBERS), ("domain", NUM_DOMAIN))
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Tables:
     absorbs: bool
     angles: bool
     linear_rows: tuple
+    builds: tuple
     sags: tuple
     tree: object
 
@@ -151,4 +155,6 @@ class Tables:
             tree = BoxTree.build(
                 *boxes, floats["triangles"], integers["triangle_of_row"], integers["tree_rows"], device
             )
-        return cls(precision=precision, device=device, tree=tree, **arrays, **sizes)
+        linear = list(sizes["linear_rows"])
+        builds = builds_of(*(floats[name].reshape(-1, size)[linear] for name, size in _OF_ROWS))
+        return cls(precision=precision, device=device, tree=tree, builds=builds, **arrays, **sizes)

@@ -15,7 +15,7 @@ from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
-from kernels.trace.search import GROUPS, search_kernel
+from kernels.trace.search import search_kernels
 from kernels.trace.splitting import split_kernels
 from kernels.trace.tree import tree_kernel
 from kernels.trace.visibility import visibility_kernels
@@ -29,7 +29,7 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = _plain_sources()
     return [
-        *(search_kernel(precision, rows) for rows in GROUPS), book_kernel(precision), deposit_kernel(precision),
+        *search_kernels(precision), book_kernel(precision), deposit_kernel(precision),
         roulette_kernel(precision), *compact_kernels(precision),
         line_kernel(precision, False),
         uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),

@@ -202,8 +202,8 @@ class Bounce:
             "turn": wp.uint64(0),
         }  # fmt: skip
         self._search = [
-            Command(search_kernel(p, size), device, {**state, "row": row, "first": int(place == 0)})
-            for place, (row, size) in enumerate(row_groups(tables.linear_rows))
+            Command(search_kernel(p, size, build), device, {**state, "row": row, "first": int(place == 0)})
+            for place, (row, size, build) in enumerate(row_groups(tables.linear_rows, tables.builds))
         ]
         if tables.tree is not None:
             names = {**state, **tables.tree.arguments(real), "triangles": tables.triangles,
