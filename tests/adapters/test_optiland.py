@@ -15,7 +15,7 @@ from optiland.nonsequential.backends.torch_backend import TorchBackend  # noqa: 
 import nsq  # noqa: E402
 from nsq.adapters.optiland import WarpBackend, from_optiland  # noqa: E402
 
-from . import gallery  # noqa: E402
+from . import scenes  # noqa: E402
 
 LEDGER = (
     "num_rays_total", "num_rays_absorbed", "num_rays_escaped", "num_rays_flux_killed", "num_rays_depth_killed",
@@ -54,10 +54,10 @@ def readings(result):
     return out
 
 
-@pytest.mark.parametrize("name", gallery.SCENES)
+@pytest.mark.parametrize("name", scenes.SCENES)
 def test_totals_and_maps_are_optilands(name):
     """Far inside the 3 sigma that independent rays would have: the random numbers have the same keys."""
-    build, rays, seed, depth = gallery.SCENES[name]
+    build, rays, seed, depth = scenes.SCENES[name]
     theirs = build().trace(rays, seed=seed, max_depth=depth, backend=peer.NumpyBackend())
     ours = build().trace(rays, seed=seed, max_depth=depth, backend=WarpBackend())
     assert type(ours) is peer.SimulationResult
@@ -77,14 +77,14 @@ def test_totals_and_maps_are_optilands(name):
 
 
 def test_rays_and_paths_are_optilands():
-    build, rays, seed, _ = gallery.SCENES["detectors"]
+    build, rays, seed, _ = scenes.SCENES["detectors"]
     theirs = build().trace(rays, seed=seed, backend=peer.NumpyBackend()).detectors["rays"]
     ours = build().trace(rays, seed=seed, backend=WarpBackend()).detectors["rays"]
     a, b = (np.array(sorted(zip(*(getattr(r, k) for k in "xyzLMN"), strict=True))) for r in (theirs, ours))
     assert np.abs(a - b).max() < 1e-9
 
     theirs, ours = (
-        gallery.singlet().trace(2000, seed=1, backend=backend, record_paths=50).ray_paths["events"]
+        scenes.singlet().trace(2000, seed=1, backend=backend, record_paths=50).ray_paths["events"]
         for backend in (peer.NumpyBackend(), WarpBackend())
     )
     assert ours.dtype.names == theirs.dtype.names
@@ -98,7 +98,7 @@ def test_rays_and_paths_are_optilands():
 
 
 def test_diagnostics_are_optilands():
-    scene = gallery.components()
+    scene = scenes.components()
     spare = peer.AbsorbingComponent(At(x=500.0), peer.FinitePlaneGeometry(1.0, 1.0))
     scene.add_component("spare", spare)
     theirs = scene.trace(5000, seed=3, max_depth=4, backend=peer.NumpyBackend()).diagnostics
@@ -119,14 +119,14 @@ def optimised(backend, num_rays=3000):
     n = torch.tensor(1.6, dtype=torch.float64, requires_grad=True)
     flux = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     scene = peer.NSQScene()
-    scene.add_source("beam", At(), peer.CollimatedSourceConfig(gallery.GREEN, total_flux=flux, aperture_radius=5.0))
-    material = gallery.glass(1.6)
+    scene.add_source("beam", At(), peer.CollimatedSourceConfig(scenes.GREEN, total_flux=flux, aperture_radius=5.0))
+    material = scenes.glass(1.6)
     material.optiland_material.index = n.reshape(1)
     lens = peer.LensConfig(
         r1=r1, r2=float("inf"), conic1=conic, thickness=5.0, material=material, front_aperture_radius=12.0
     )
     scene.add_lens("lens", At(z=20.0), lens)
-    scene.add_detector("film", At(z=60.0), gallery.screen(20.0))
+    scene.add_detector("film", At(z=60.0), scenes.screen(20.0))
     scene.sampling_policy = type(scene.sampling_policy)(reflect_prob=0.1, rr_start_flux=0.0)
     read = scene.trace(num_rays, seed=4, max_depth=6, min_flux_fraction=0.0, backend=backend).detectors["film"]
     square = torch.linspace(-1.0, 1.0, 16, dtype=torch.float64) ** 2
@@ -145,10 +145,10 @@ def test_gradients_are_those_of_optilands_autograd():
 
 
 def test_data_follow_the_active_backend():
-    arrays = gallery.singlet().trace(500, seed=1, backend=WarpBackend()).detectors["film"]
+    arrays = scenes.singlet().trace(500, seed=1, backend=WarpBackend()).detectors["film"]
     assert type(arrays.data) is np.ndarray
     be.set_backend("torch")  # float32 until told otherwise
-    tensors = gallery.singlet().trace(500, seed=1, backend=WarpBackend()).detectors["film"]
+    tensors = scenes.singlet().trace(500, seed=1, backend=WarpBackend()).detectors["film"]
     assert tensors.data.dtype == torch.float32
     assert tensors.data.numpy() == pytest.approx(arrays.data, abs=1e-6)
     assert tensors.total_flux_float == pytest.approx(arrays.total_flux_float, abs=1e-6)
@@ -161,7 +161,7 @@ def trace(scene, rays=40_000, **options):
     return scene.trace(rays, seed=11, backend=WarpBackend(), **{"max_depth": 60, **options})
 
 
-def beam(scene, radius=1.0, spectrum=gallery.GREEN):
+def beam(scene, radius=1.0, spectrum=scenes.GREEN):
     scene.add_source("beam", At(z=-10.0), peer.CollimatedSourceConfig(spectrum, aperture_radius=radius))
 
 
@@ -169,18 +169,18 @@ def test_a_plate_passes_what_all_its_reflections_leave():
     """T = 2 n / (n^2 + 1) of a lossless plate; exp(-4 pi k d / lambda) where it absorbs once."""
     scene = peer.NSQScene()
     beam(scene)
-    plate = peer.LensConfig(0.0, 0.0, thickness=4.0, material=gallery.glass(1.5), front_aperture_radius=20.0)
+    plate = peer.LensConfig(0.0, 0.0, thickness=4.0, material=scenes.glass(1.5), front_aperture_radius=20.0)
     scene.add_lens("plate", At(), plate)
-    scene.add_detector("film", At(z=20.0), gallery.screen(20.0))
+    scene.add_detector("film", At(z=20.0), scenes.screen(20.0))
     passed = trace(scene).total_flux_detected
     expected = 2.0 * 1.5 / (1.5**2 + 1.0)
     assert abs(passed - expected) < 3.0 * np.sqrt(expected * (1.0 - expected) / 40_000)
 
     dark = peer.NSQScene()
     beam(dark)
-    slab = peer.LensConfig(0.0, 0.0, thickness=4.0, material=gallery.glass(1.0, 1e-5), front_aperture_radius=20.0)
+    slab = peer.LensConfig(0.0, 0.0, thickness=4.0, material=scenes.glass(1.0, 1e-5), front_aperture_radius=20.0)
     dark.add_lens("slab", At(), slab)
-    dark.add_detector("film", At(z=20.0), gallery.screen(20.0))
+    dark.add_detector("film", At(z=20.0), scenes.screen(20.0))
     result = trace(dark, 1000)
     assert result.total_flux_detected == pytest.approx(np.exp(-4.0 * np.pi * 1e-5 / 0.55 * 4e3), rel=1e-6)
     assert result.total_flux_bulk_absorbed == pytest.approx(1.0 - result.total_flux_detected, rel=1e-9)
@@ -188,8 +188,8 @@ def test_a_plate_passes_what_all_its_reflections_leave():
 
 def test_nothing_leaves_beyond_the_critical_angle():
     scene = peer.NSQScene()
-    dense = gallery.glass(1.5)
-    scene.add_source("beam", At(), peer.CollimatedSourceConfig(gallery.GREEN, medium=dense))
+    dense = scenes.glass(1.5)
+    scene.add_source("beam", At(), peer.CollimatedSourceConfig(scenes.GREEN, medium=dense))
     face = peer.RefractiveComponent(At(z=5.0, ry=0.75), peer.PlaneGeometry(), dense, peer.VACUUM)
     scene.add_component("face", face)
     scene.add_detector("beyond", At(z=30.0), peer.FarFieldDetectorConfig())
@@ -203,15 +203,15 @@ def test_a_sphere_lights_a_disk_and_a_lambertian_plate_its_neighbour():
     cone = 0.5 * (1.0 - np.cos(np.arctan(1.0)))
     lit = np.sin(np.arctan(1.0)) ** 2
     configs = {
-        cone: peer.PointSourceConfig(gallery.GREEN, half_angle_deg=180.0),
-        lit: peer.ExtendedSourceConfig(gallery.GREEN, width=1e-6, height=1e-6),
+        cone: peer.PointSourceConfig(scenes.GREEN, half_angle_deg=180.0),
+        lit: peer.ExtendedSourceConfig(scenes.GREEN, width=1e-6, height=1e-6),
     }
     for expected, config in configs.items():
         scene = peer.NSQScene()
         scene.add_source("lamp", At(), config)
         stop = peer.AbsorbingComponent(At(z=10.0), peer.AnnularPlaneGeometry(10.0, 1e5))
         scene.add_component("stop", stop)
-        scene.add_detector("film", At(z=10.001), gallery.screen(30.0))
+        scene.add_detector("film", At(z=10.001), scenes.screen(30.0))
         found = trace(scene).total_flux_detected
         assert abs(found - expected) < 3.0 * np.sqrt(expected * (1.0 - expected) / 40_000)
 
@@ -228,7 +228,7 @@ def test_a_parabola_and_a_lens_have_their_focus():
 
     lens, n = peer.NSQScene(), 1.5
     beam(lens, radius=0.05)
-    glass = peer.LensConfig(100.0, -100.0, thickness=5.0, material=gallery.glass(n), front_aperture_radius=10.0)
+    glass = peer.LensConfig(100.0, -100.0, thickness=5.0, material=scenes.glass(n), front_aperture_radius=10.0)
     lens.add_lens("lens", At(), glass)
     power = (n - 1.0) * (2.0 / 100.0 - (n - 1.0) * 5.0 / (n * 100.0**2))
     back = (1.0 - (n - 1.0) * 5.0 / (n * 100.0)) / power
@@ -239,7 +239,7 @@ def test_a_parabola_and_a_lens_have_their_focus():
 
 def test_every_watt_has_a_place():
     """Split, scattered and absorbed light closes Optiland's own ledger where no mirror or coating takes any."""
-    result = trace(gallery.light_pipe(), 5000, max_depth=200)
+    result = trace(scenes.light_pipe(), 5000, max_depth=200)
     assert result.flux_conservation_error < 1e-12
     assert result.total_flux_lost == 0.0
     assert result.diagnostics.warnings() == []
@@ -249,7 +249,7 @@ def test_every_watt_has_a_place():
 
 
 def test_a_converted_scene_is_one_of_ours():
-    theirs = gallery.components()
+    theirs = scenes.components()
     scene = from_optiland(theirs)
     assert isinstance(scene, nsq.NSQScene)
     assert scene.component_names == ["doublet", "step", "ball", "ring", "mirror"]
@@ -264,7 +264,7 @@ def test_a_converted_scene_is_one_of_ours():
 
 
 def test_what_is_shared_stays_shared_and_what_was_changed_stays_changed():
-    theirs = gallery.components()
+    theirs = scenes.components()
     theirs.surfaces[3].geometry.r_front = 9.0
     scene = from_optiland(theirs)
     assert scene.surfaces[3].geometry.r_front == 9.0
@@ -296,8 +296,8 @@ def test_what_cannot_be_converted_is_named():
     with pytest.raises(TypeError, match="scene got NSQScene; it takes an optiland"):
         from_optiland(nsq.NSQScene())
     with pytest.raises(TypeError, match=r"options got \['detector_pixels'\]"):
-        from_optiland(gallery.singlet(), detector_pixels=(8, 8))
-    scene = gallery.singlet()
+        from_optiland(scenes.singlet(), detector_pixels=(8, 8))
+    scene = scenes.singlet()
     scene.add_component("odd", peer.AbsorbingComponent(At(z=30.0), Wavy()))
     with pytest.raises(TypeError, match="surface 'odd': geometry got Wavy; the adapter takes one of"):
         scene.trace(10, backend=WarpBackend())

@@ -14,7 +14,7 @@ import nsq
 
 from ...numbers import to_float
 from ...results import FarFieldPattern, IrradianceMap, RayDatabase, SpectralResult
-from .scenes import from_optiland
+from .scenes import can_be_met, from_optiland
 
 
 class WarpBackend(peer.TracerBackend):
@@ -122,10 +122,11 @@ def _result_of(scene: peer.NSQScene, result: nsq.SimulationResult) -> peer.Simul
     out = result.total_flux_detected - result.total_flux_tapped + result.total_flux_absorbed
     out += result.total_flux_bulk_absorbed + result.total_flux_escaped + result.total_flux_lost
     error = abs(flux_in - out) / flux_in if flux_in > 0.0 else 0.0
-    books = list(result.surfaces.values())
+    places = [place for place, surface in enumerate(scene.surfaces) if can_be_met(surface)]
+    books = zip(places, result.surfaces.values(), strict=True)
     diagnostics = build_diagnostics(
         scene,
-        {place for place, book in enumerate(books) if book.num_hits},
+        {place for place, book in books if book.num_hits},
         result.num_rays_total,
         flux_in,
         result.total_flux_depth_killed,

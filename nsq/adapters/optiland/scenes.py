@@ -13,7 +13,7 @@ from optiland.optic import Optic
 
 import nsq
 
-from ...numbers import is_tensor_number
+from ...numbers import is_tensor_number, to_float
 
 
 def from_optiland(scene: peer.NSQScene | Optic, **options: Any) -> nsq.NSQScene:
@@ -38,6 +38,14 @@ def from_optiland(scene: peer.NSQScene | Optic, **options: Any) -> nsq.NSQScene:
     return _Conversion().scene(scene)
 
 
+def can_be_met(surface: Any) -> bool:
+    """False for the edge of a lens whose faces meet at its rim or cross there: Optiland finds no ray on it."""
+    geometry = surface.geometry
+    if type(geometry) is not peer.CylindricalFrustumGeometry:
+        return True
+    return to_float(number(geometry.z_back)) > to_float(number(geometry.z_front))
+
+
 class _Conversion:
     """One conversion: what is shared in Optiland's scene, a frame or a medium, is shared in ours."""
 
@@ -51,7 +59,7 @@ class _Conversion:
             out.source_registry.add(name, self._convert(_SOURCES, source, "source", name))
         for compound in scene.component_registry.compounds:
             group = nsq.CompoundComponent(compound.name, self.frame(compound.coordinate_system), None)
-            group.surfaces = [self._surface(surface, compound.name) for surface in compound.surfaces]
+            group.surfaces = [self._surface(s, compound.name) for s in compound.surfaces if can_be_met(s)]
             out.component_registry.add(compound.name, group)
         for name, detector in scene.detector_registry._registry.items():
             out.detector_registry.add(name, self._convert(_DETECTORS, detector, "detector", name))
