@@ -39,4 +39,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/_generated docs/api.md docs/gallery.md .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api.md .pytest_cache .ruff_cache

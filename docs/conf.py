@@ -1,23 +1,25 @@
-"""Sphinx: `make docs` builds the pages of this folder, an API reference and a gallery into docs/_build/html."""
+"""Sphinx: `make docs` builds the pages of this folder, an API reference and a gallery into docs/_build/html.
 
-import ast
+The gallery runs every example, and a check of an example that fails ends the build.
+"""
+
 import inspect
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+
+import warp  # noqa: E402
 
 import bvh  # noqa: E402
 import nsq  # noqa: E402
 
 project = "nsq"
 author = "the nsq authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "_generated/*"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "nsq"
 default_role = "code"
@@ -32,8 +34,23 @@ autodoc_inherit_docstrings = False  # those of torch and enum refer to pages of 
 # not in the index yet is found by its links
 suppress_warnings = ["myst.xref_missing", "ref.python", "toc.not_included"]
 
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"^_",
+    "copyfile_regex": r"_gallery\.py",  # what the examples share
+    "notebook_extensions": (),  # the examples are programs
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_signature": False,
+    "reset_argv": "gallery_arguments.arguments",
+    "abort_on_example_error": True,
+}
+warp.config.log_level = warp.LOG_ERROR  # what it says of compilation would stand in the pages
 
-# ---- the API reference and the gallery are made of the packages and the examples ------------------------------------
+
+# ---- the API reference is made of the packages ----------------------------------------------------------------------
 
 
 def directive(module, name):
@@ -61,31 +78,10 @@ def api_page():
     return "\n".join(parts)
 
 
-def gallery_page(folder):
-    """Every example: what it says of itself, its picture where it has been run, and its code."""
-    parts = [
-        "# Gallery\n",
-        "Each is a program that draws a figure and checks itself; `python -m examples NAME` runs it.\n",
-    ]
-    for path in sorted((ROOT / "examples").glob("[a-z]*.py")):
-        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
-        title, _, rest = doc.partition("\n")
-        parts.append(f"## {title.rstrip('.')}\n\n{rest.strip()}\n".replace("``", "`"))
-        picture = ROOT / "out" / f"{path.stem}.png"
-        if picture.is_file():
-            shutil.copy(picture, folder / picture.name)
-            parts.append(f"![{title}](_generated/{picture.name})\n")
-        parts.append(f"```{{literalinclude}} ../examples/{path.name}\n:language: python\n:caption: {path.name}\n```\n")
-    return "\n".join(parts)
-
-
 def generate(app):
-    folder = Path(app.srcdir) / "_generated"
-    folder.mkdir(exist_ok=True)
-    for name, text in (("api.md", api_page()), ("gallery.md", gallery_page(folder))):
-        path = Path(app.srcdir) / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+    path, text = Path(app.srcdir) / "api.md", api_page()
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 # ---- docstrings are plain prose: what RST would take for markup is not ----------------------------------------------
@@ -109,6 +105,3 @@ def plain(app, what, name, obj, options, lines):
 def setup(app):
     app.connect("builder-inited", generate)
     app.connect("autodoc-process-docstring", plain, priority=100)
-
-
-os.environ.setdefault("MPLBACKEND", "agg")

@@ -21,8 +21,9 @@ def examples():
 
 
 def headline(path):
-    """The first line of an example's docstring."""
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()[0]
+    """The first sentence below the title of an example's docstring."""
+    _, text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).split("\n\n", 1)
+    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
 
 
 def run(path, arguments):

@@ -13,7 +13,7 @@ class Example:
     """One example: ``rays`` to trace, physics to check, and a figure to save."""
 
     def __init__(self, doc, name, rays):
-        parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+        parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
         parser.add_argument("--rays", type=float, default=rays, help="rays to trace (default: %(default)g)")
         parser.add_argument("--out", default=f"out/{name}.png", help="figure to write (default: %(default)s)")
         options = parser.parse_args()
@@ -28,8 +28,9 @@ class Example:
             self.failures.append(what)
 
     def finish(self, figure):
-        """Save the figure and end the program, with status 1 where a check failed."""
+        """Save the figure, and end the program with status 1 where a check failed."""
         self.out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(self.out, dpi=110)
         print(f"figure: {self.out}")
-        sys.exit(1 if self.failures else 0)
+        if self.failures:
+            sys.exit(1)

@@ -1,4 +1,8 @@
-"""A trap for stray light: two baffles moved by gradient to where the lines of sight say that they belong."""
+"""A trap for stray light
+======================
+
+Two baffles moved by gradient to where the lines of sight say that they belong.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,8 @@
-"""A Cassegrain telescope: two conic mirrors, the shadow of one of them, and stars on and off the axis."""
+"""A Cassegrain telescope
+======================
+
+Two conic mirrors, the shadow of one of them, and stars on and off the axis.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""A caustic: sunlight in a coffee cup, and the cusp half a radius from its middle."""
+"""A caustic
+=========
+
+Sunlight in a coffee cup, and the cusp half a radius from its middle.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""Components: lenses, a doublet, mirrors, an axicon, an asphere and a mesh, each in its section with rays."""
+"""Components
+==========
+
+Lenses, a doublet, mirrors, an axicon, an asphere and a mesh, each in its section with rays.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""Detectors: one beam read as a map, by wavelength, by direction and ray by ray."""
+"""Detectors
+=========
+
+One beam read as a map, by wavelength, by direction and ray by ray.
+"""
 
 from _gallery import Example
 from matplotlib import pyplot as plt

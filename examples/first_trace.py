@@ -1,4 +1,8 @@
-"""A first trace: a beam, a lens and a film, the section of the scene and the light on the film."""
+"""A first trace
+=============
+
+A beam, a lens and a film, the section of the scene and the light on the film.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""Ghosts of a triplet: which pairs of faces reflect stray light onto the film, and where it lands."""
+"""Ghosts of a triplet
+===================
+
+Which pairs of faces reflect stray light onto the film, and where it lands.
+"""
 
 import numpy as np
 from _gallery import Example

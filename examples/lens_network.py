@@ -1,4 +1,8 @@
-"""A network that designs lenses: trained through the tracer to give the radii for a focal length."""
+"""A network that designs lenses
+=============================
+
+Trained through the tracer to give the radii for a focal length.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,8 @@
-"""A light pipe: a square rod that turns the uneven light of three LEDs into an even field."""
+"""A light pipe
+============
+
+A square rod that turns the uneven light of three LEDs into an even field.
+"""
 
 import numpy as np
 from _gallery import Example

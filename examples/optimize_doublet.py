@@ -1,4 +1,7 @@
-"""Recover a catalogue achromat by gradient descent through a Monte Carlo non-sequential trace.
+"""An achromat by gradient descent
+===============================
+
+Recover a catalogue achromat by gradient descent through a Monte Carlo non-sequential trace.
 
 The lens is a cemented doublet of N-BK7 and SF5 with f = 100 mm. Its three curvatures are spoiled, and L-BFGS brings
 them back by minimising the polychromatic RMS spot on a detector that stays where the catalogue lens has its best focus.
@@ -175,7 +178,7 @@ def save_figure(path, designs, table, history, num_rays):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rays", type=int, default=20_000, help="rays in each evaluation (default: %(default)s)")
     parser.add_argument("--evaluations", type=int, default=100, help="at most so many (default: %(default)s)")
     parser.add_argument("--out", default="out/doublet.png", help="figure to write (default: %(default)s)")
@@ -215,5 +218,5 @@ def main():
     return 1 if failures else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__" and main():
+    sys.exit(1)

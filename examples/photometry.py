@@ -1,4 +1,8 @@
-"""Photometry: three lamps over a desk, in lux, and the light of each of them."""
+"""Photometry
+==========
+
+Three lamps over a desk, in lux, and the light of each of them.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""Points: nearest neighbours, farthest point samples and moving least squares on a knot."""
+"""Points
+======
+
+Nearest neighbours, farthest point samples and moving least squares on a knot.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,8 @@
-"""Spectra and a prism: sunlight through flint glass, as a band of colours on a screen."""
+"""Spectra and a prism
+===================
+
+Sunlight through flint glass, as a band of colours on a screen.
+"""
 
 import numpy as np
 from _gallery import Example

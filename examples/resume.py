@@ -1,4 +1,8 @@
-"""Resume and distribute: a trace that is stopped, resumed from its checkpoint, and shared, to the same bits."""
+"""Resume and distribute
+=====================
+
+A trace that is stopped, resumed from its checkpoint, and shared, to the same bits.
+"""
 
 import tempfile
 from pathlib import Path

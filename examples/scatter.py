@@ -1,4 +1,8 @@
-"""Scatter: what Lambertian, Gaussian and ABg surfaces do with a beam at 30 degrees, by direction."""
+"""Scatter
+=======
+
+What Lambertian, Gaussian and ABg surfaces do with a beam at 30 degrees, by direction.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""Sources: what point, collimated, Gaussian and extended sources look like nearby and far away."""
+"""Sources
+=======
+
+What point, collimated, Gaussian and extended sources look like nearby and far away.
+"""
 
 import numpy as np
 from _gallery import Example

@@ -1,4 +1,8 @@
-"""The stop of a telephoto: its radius for a wanted flux, from the gradient of visibility."""
+"""The stop of a telephoto
+=======================
+
+Its radius for a wanted flux, from the gradient of visibility.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,8 @@
-"""A collimator for an LED: a lens for the light ahead, total reflection for the light aside."""
+"""A collimator for an LED
+=======================
+
+A lens for the light ahead, total reflection for the light aside.
+"""
 
 import numpy as np
 from _gallery import Example

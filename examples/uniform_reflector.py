@@ -1,4 +1,8 @@
-"""A reflector for an even field: an aspheric mirror shaped by gradient, from a Gaussian beam to a flat disk."""
+"""A reflector for an even field
+=============================
+
+An aspheric mirror shaped by gradient, from a Gaussian beam to a flat disk.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,7 @@
-"""How the bias of a visibility gradient falls with the width of the band that samples it.
+"""The bias of a visibility gradient
+=================================
+
+How the bias of a visibility gradient falls with the width of the band that samples it.
 
 A Gaussian beam of standard deviation s passes a stop of radius a. The flux behind it, and its derivative
 dF/da = 2 pi a E(a), are known. A band of half width h smooths E(r) r with the kernel 15/16 (1 - (g/h)^2)^2 / h, whose

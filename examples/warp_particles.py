@@ -1,4 +1,7 @@
-"""Spread particles evenly over a square by the forces of their nearest neighbours, in Warp with `bvh` and no tensor.
+"""Particles and their neighbours in Warp
+======================================
+
+Spread particles evenly over a square by the forces of their nearest neighbours, in Warp with `bvh` and no tensor.
 
 Every step builds a tree, asks for the k nearest neighbours, and lets a ``wp.Tape`` differentiate the energy of those
 pairs: its gradient is the force. The search is a constant to the tape, as it should be: who is whose neighbour is a
@@ -60,7 +63,7 @@ def nearest(points):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--points", type=int, default=4000, help="particles (default: %(default)s)")
     parser.add_argument("--rays", type=int, default=None, help="no rays here; accepted as every example does")
     parser.add_argument("--out", default="out/warp_particles.png", help="figure to write (default: %(default)s)")
@@ -87,5 +90,5 @@ def main():
     return 0 if gaps["relaxed"].min() > 0.5 and gaps["relaxed"].mean() > 0.8 else 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__" and main():
+    sys.exit(1)

@@ -1,4 +1,7 @@
-"""Find the first state of a wave on a pool from the light on its floor, in Warp from end to end.
+"""The wave on a pool, in Warp
+===========================
+
+Find the first state of a wave on a pool from the light on its floor, in Warp from end to end.
 
 A wave equation runs in Warp kernels, its last height field refracts sunlight, a map on the floor reads the caustics.
 One ``wp.Tape`` holds simulation, trace and loss, and its backward pass reaches the amplitudes of 3 x 3 standing waves.
@@ -91,7 +94,7 @@ def evaluate(door, values, target, rays):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rays", type=int, default=20_000, help="rays in each trace (default: %(default)s)")
     parser.add_argument("--out", default="out/warp_pool.png", help="figure to write (default: %(default)s)")
     options = parser.parse_args()
@@ -121,5 +124,5 @@ def main():
     return 0 if error < 0.15 else 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__" and main():
+    sys.exit(1)

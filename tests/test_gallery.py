@@ -44,7 +44,9 @@ def test_the_gallery_lists_itself():
 @pytest.mark.parametrize("path", GALLERY, ids=lambda p: p.stem)
 def test_an_example_is_short_and_says_what_it_is(path):
     text = path.read_text(encoding="utf-8")
-    assert ast.get_docstring(ast.parse(text))
+    title, rule, empty, *_ = ast.get_docstring(ast.parse(text)).splitlines()
+    assert rule == "=" * len(title)  # the pages of the gallery begin with it
+    assert not empty
     assert path.stem == "optimize_doublet" or len(text.splitlines()) <= 130
 
 
