@@ -16,7 +16,7 @@ from .longrun import Limits, check_limits
 from .lower import lower
 from .numbers import check_choice, check_constant, check_count, check_flag, check_number
 from .ranks import Alone, Ranks
-from .visibility import VISIBILITY, WIDTH, warn_of_limits
+from .visibility import VISIBILITY, WIDTH, moving_limits, warn_of_limits
 
 if TYPE_CHECKING:
     from .results import SimulationResult
@@ -116,8 +116,9 @@ class TorchBackend:
         if limits is None and progress and not gradients:
             limits = Limits(started)
         visibility = visibility or self.visibility
-        if gradients and visibility == "off":
-            warn_of_limits([*scene.surfaces, *scene.detectors])
+        moving = moving_limits([*scene.surfaces, *scene.detectors]) if gradients else ()
+        if visibility == "off":
+            warn_of_limits(moving)
         policy = scene.sampling_policy
         split_depth = policy.split_depth
         if split_depth and gradients:
@@ -145,6 +146,7 @@ class TorchBackend:
             limits=limits,
             ranks=self._ranks(),
             visibility=visibility,
+            moving_limits=moving,
             visibility_width=self.visibility_width if visibility_width is None else check_width(visibility_width),
         )
         return assemble(scene, ir, engine.Trace(ir, options), record_paths)

@@ -31,7 +31,7 @@ from .longrun import Limits, LongRun, Outlook, Workplace
 from .lowering.ir import SceneIR
 from .progress import Progress, stopping
 from .ranks import Alone, Ranks, share
-from .visibility import MOVING, WIDTH, bands_of
+from .visibility import MOVING, WIDTH, bands_of, warn_of_rows
 
 # Columns of a state lie this many cells further apart than a batch has rays: columns a power of two apart would share
 # cache sets.
@@ -42,7 +42,10 @@ _GPU_BATCH = 1 << 18
 
 @dataclass(frozen=True)
 class Options:
-    """How a trace runs. ``faint`` is the flux below which roulette begins, W; ``limits`` make it a long run."""
+    """How a trace runs. ``faint`` is the flux below which roulette begins, W; ``limits`` make it a long run.
+
+    ``moving_limits`` names the numbers that say where something ends and require a gradient.
+    """
 
     seed: int
     num_rays: int
@@ -60,6 +63,7 @@ class Options:
     limits: Limits | None = None
     ranks: Ranks = field(default_factory=Alone)
     visibility: str = "band"
+    moving_limits: tuple[str, ...] = ()
     visibility_width: float = WIDTH
 
 
@@ -271,6 +275,8 @@ class Trace:
         names = self.ir.tensors.__dataclass_fields__
         moves = any(w for name, w in zip(names, wanted, strict=True) if name in MOVING)
         edges = moves and self.options.visibility == "band"
+        if edges and self.options.moving_limits and np.any(loss[2]):
+            warn_of_rows(self.options.moving_limits)
         bands = {}
         for tables in places:
             load_modules(tables.precision, tables.device, kinds, edges=edges, **_needs(tables, self.run))

@@ -52,6 +52,19 @@ class SagGeometry(Geometry):
         rise = np.abs(np.diff(z, axis=1)).max() + np.abs(np.diff(z, axis=0)).max()
         return float(z.min() - rise), float(z.max() + rise)
 
+    def least_radius(self) -> float:
+        """The least radius of curvature over the aperture, mm, infinite for a plane: sampled along radii."""
+        reach = to_float(self.aperture_radius)
+        rho = np.linspace(0.0, reach, _SAMPLES)
+        phi = np.linspace(0.0, 0.5 * np.pi, 17)[:, None]
+        with torch.no_grad():
+            z = self.sag(rho * np.cos(phi), rho * np.sin(phi)).numpy()
+        step = reach / (_SAMPLES - 1)
+        second = (z[:, 2:] - 2.0 * z[:, 1:-1] + z[:, :-2]) / step**2
+        slope = 0.5 * (z[:, 2:] - z[:, :-2]) / step
+        bend = np.abs(second / (1.0 + slope**2) ** 1.5).max()
+        return float(1.0 / bend) if bend > 0.0 else np.inf
+
     def _check_aperture(self) -> None:
         check_number(self.aperture_radius, "aperture_radius", positive=True)
 

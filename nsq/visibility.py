@@ -17,6 +17,7 @@ from kernels.shapes.quadric import COEFFICIENTS
 from kernels.trace import layout as at
 from kernels.trace import rims
 from kernels.trace.replay import ReplayLane
+from kernels.trace.sags import BEND
 from kernels.trace.visibility import Bands
 
 if TYPE_CHECKING:
@@ -68,10 +69,14 @@ def _scales(ir: SceneIR) -> np.ndarray:
     low, high = limits[:, rims.Z_MIN], limits[:, rims.Z_MAX]
     with np.errstate(invalid="ignore"):
         length = 0.5 * (high - low)
+    bend = np.abs(ir.tensors.numbers.detach().cpu().numpy()[:, COEFFICIENTS])
+    radius = np.where(bend > 0.0, 1.0 / np.where(bend > 0.0, bend, 1.0), np.inf)
+    length = np.minimum(length, radius)
     scales[:, rims.Z_LOW] = np.where(np.isfinite(low), length, 0.0)
     scales[:, rims.Z_HIGH] = np.where(np.isfinite(high), length, 0.0)
-    bend = np.abs(ir.tensors.numbers.detach().cpu().numpy()[:, COEFFICIENTS])
-    scales[:, rims.SILHOUETTE] = np.where(bend > 0.0, np.minimum(1.0 / np.where(bend > 0.0, bend, 1.0), outer), 0.0)
+    scales[:, rims.SILHOUETTE] = np.where(bend > 0.0, np.minimum(radius, outer), 0.0)
+    for row, _, _, where in ir.geometry.sags:
+        scales[row, rims.SILHOUETTE] = min(ir.geometry.sag_limits[where + BEND], outer[row])
     triangle = ir.geometry.triangle_of_row
     a, b, c = ir.geometry.triangles[triangle[triangle >= 0]].reshape(-1, 3, 3).transpose(1, 0, 2)
     around = sum(np.linalg.norm(side, axis=1) for side in (b - a, c - b, a - c))
@@ -107,17 +112,33 @@ def _met(stage: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 # numbers of a surface that only say where it ends
-_LIMITS = ("aperture_radius", "inner_radius", "outer_radius")
+_LIMITS = ("aperture_radius", "inner_radius", "outer_radius", "width", "height")
 
 
-def warn_of_limits(items: list[Any]) -> None:
-    """Warn of every rim that requires a gradient, for a trace without visibility."""
-    for item in items:
-        for name in _LIMITS:
-            value = getattr(item.geometry, name, None)
-            if isinstance(value, torch.Tensor) and value.requires_grad:
-                warnings.warn(
-                    f"{item.name or type(item).__name__}: {name} requires a gradient, but with visibility='off' what a"
-                    " moving rim lets pass is not differentiated",
-                    stacklevel=5,
-                )
+def moving_limits(items: list[Any]) -> tuple[str, ...]:
+    """Every number of surfaces and detectors that says where one ends and requires a gradient: "stop: inner_radius"."""
+    return tuple(
+        f"{item.name or type(item).__name__}: {name}"
+        for item in items
+        for name in _LIMITS
+        if isinstance(value := getattr(item.geometry, name, None), torch.Tensor) and value.requires_grad
+    )
+
+
+def warn_of_limits(limits: tuple[str, ...]) -> None:
+    """Warn of limits that require a gradient, for a trace without visibility."""
+    for limit in limits:
+        warnings.warn(
+            f"{limit} requires a gradient, but with visibility='off' what a moving rim lets pass is not differentiated",
+            stacklevel=5,
+        )
+
+
+def warn_of_rows(limits: tuple[str, ...]) -> None:
+    """Warn of limits that require a gradient of a loss that is read from rows of a ray database."""
+    for limit in limits:
+        warnings.warn(
+            f"{limit} requires a gradient of rows of a ray database, which have that of the rays that are there"
+            " and not of what a moving rim lets pass. total_flux and the maps of detectors have both",
+            stacklevel=2,
+        )

@@ -266,6 +266,28 @@ def vet_kernel(precision, sags=False):
                 away = away - wp.dot(away, u) * u
             if ldi(row_hit, 0, n, e) != row or wp.length(away) > near:
                 seen = False
+            sharp = widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.SILHOUETTE)]
+            if kind < wp.static(edge.SILHOUETTE) and sharp > real(0.0):
+                # A rim that lies on the silhouette, as that of a half ball seen along its axis: both are one edge, and
+                # the silhouette reports it, as long as its own inner ray meets the surface.
+                depth = real(0.0)
+                fine = bool(True)
+                for _ in range(2):
+                    depth, _across, t, fine = gap(
+                        place(floats, n, e),
+                        u,
+                        t,
+                        wp.static(edge.SILHOUETTE),
+                        row,
+                        triangle_of_row[row],
+                        rows,
+                        numbers,
+                        limits,
+                        triangles,
+                        sag_numbers,
+                    )
+                if fine and wp.abs(depth) < real(wp.static(HAIR)) * (width + sharp):
+                    seen = False
         if seen:
             j = e + count
             other = ldi(row_hit, 0, n, j)

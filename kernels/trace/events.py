@@ -15,7 +15,7 @@ from kernels.trace import layout as at
 from kernels.trace import rims as edge
 from kernels.trace.books import count_up
 from kernels.trace.rims import rims
-from kernels.trace.sags import NUM_FRAME, frame_of, surface_of
+from kernels.trace.sags import NUM_FRAME, SAMPLES, frame_of, surface_of, ways_of
 from kernels.trace.search import FAR
 
 # columns of an event: the ray's cell, the row, the kind of edge
@@ -159,15 +159,15 @@ def find_kernel(precision):
                     if ok and t > eps:
                         p = q + t * u
                         z = wp.dot(axis, p)
-                        sheet = ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET0))
-                        sheet = sheet + ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET1)) * z
-                        if sheet >= zero:
-                            for kind in range(wp.static(edge.SILHOUETTE)):
-                                w = widths[k + kind]
-                                if w > zero and t < far + real(wp.static(BEHIND)) * w:
-                                    near, _slope = at_limit(p, z, axis, limits, row, kind)
-                                    if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
-                                        enter(t, i, row, kind, events, event_floats, counter, room)
+                        rise = ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET1))
+                        sheet = ld_plain(domain, row * wp.static(NUM_DOMAIN) + wp.static(SHEET0)) + rise * z
+                        for kind in range(wp.static(edge.SILHOUETTE)):
+                            w = widths[k + kind]
+                            # a surface may end where its sheet does
+                            if w > zero and sheet >= -w * wp.abs(rise) and t < far + real(wp.static(BEHIND)) * w:
+                                near, _slope = at_limit(p, z, axis, limits, row, kind)
+                                if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
+                                    enter(t, i, row, kind, events, event_floats, counter, room)
 
     return find
 
@@ -226,11 +226,12 @@ def find_triangles_kernel(precision):
 
 @functools.cache
 def find_sag_kernel(precision):
-    """Events at the rim of one row that is given by a sag."""
+    """Events of one row that is given by a sag: at its rim, and where it is seen edge-on."""
     b = bundle(precision)
     real, array, ld = b.real, b.array, b.ld
     _vec3, to_local, _to_world, frame_origin = frame_of(precision)
     surface = surface_of(precision)
+    cross, along, turn, close = ways_of(precision)
     place, heading = rays_of(precision)
     enter = event_of(precision)
 
@@ -242,29 +243,64 @@ def find_sag_kernel(precision):
     ):  # fmt: skip
         i = start + wp.tid()
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+            numbers = block + wp.static(NUM_FRAME)
             width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.OUTER)]
             radius = sag_limits[limits + 2]
             o = to_local(place(floats, n, i) - frame_origin(sag_numbers, block), sag_numbers, block)
             u = to_local(heading(floats, n, i), sag_numbers, block)
             far = ld(distance, wp.static(at.NEAREST), n, i)
-            t = real(wp.static(FAR))
-            if ldi(row_hit, 0, n, i) == row:
-                t = far
-            elif wp.abs(u[2]) > real(1.0e-6):
-                t = (real(0.5) * (sag_limits[limits + 3] + sag_limits[limits + 4]) - o[2]) / u[2]
-            missed = real(wp.static(FAR))
-            if wp.abs(t) < real(wp.static(FAR)):
-                for _ in range(12):
-                    s = surface(code, o[0] + t * u[0], o[1] + t * u[1], sag_numbers, block + wp.static(NUM_FRAME))
-                    missed = o[2] + t * u[2] - s[0]
-                    slope = u[2] - s[1] * u[0] - s[2] * u[1]
-                    if wp.abs(slope) > real(1.0e-4):
-                        t = t - missed / slope
-            if wp.abs(missed) < real(wp.static(HAIR)) * width and t > eps and t < far + real(wp.static(BEHIND)) * width:
-                x = o[0] + t * u[0]
-                y = o[1] + t * u[1]
-                g = radius - wp.sqrt(x * x + y * y)
-                if wp.abs(g) < width:
-                    enter(t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
+            w = widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.SILHOUETTE)]
+            # beyond the rim the surface goes on, and a ray may pass above it
+            grow = wp.max(width, w)
+            t_in, t_out = cross(o, u, sag_limits, limits, grow, eps, real(wp.static(FAR)))
+            if t_in < t_out:
+                own = ldi(ints, wp.static(at.LAST), n, i) == row
+                if own:
+                    t_in = wp.max(t_in, real(wp.static(1.0e-6)) * radius)
+                step = (t_out - t_in) / real(wp.static(SAMPLES))
+                low = t_in
+                f_low, slope_low = along(code, o, u, low, sag_numbers, numbers)
+                leaves = slope_low
+                for k in range(wp.static(SAMPLES)):
+                    high = t_in + step * real(k + 1)
+                    f_high, slope_high = along(code, o, u, high, sag_numbers, numbers)
+                    middle = high
+                    f_middle = f_high
+                    if slope_low * slope_high < real(0.0):
+                        bend = (slope_high - slope_low) / step
+                        middle = turn(code, o, u, low, slope_low, high, slope_high, sag_numbers, numbers)
+                        x = o[0] + middle * u[0]
+                        y = o[1] + middle * u[1]
+                        s = surface(code, x, y, sag_numbers, numbers)
+                        f_middle = o[2] + middle * u[2] - s[0]
+                        # what meets the surface itself does so half a chord before
+                        behind = wp.sqrt(real(2.0) * wp.abs(f_middle / bend)) + real(wp.static(BEHIND)) * w
+                        near = wp.abs(f_middle) < w * wp.sqrt(real(1.0) + s[1] * s[1] + s[2] * s[2])
+                        # A ray that starts here turns first where it goes back to the surface from within its hollow,
+                        # which is no silhouette.
+                        if own and bend * leaves < real(0.0):
+                            near = False
+                        if near and middle < far + behind and x * x + y * y < (radius + w) * (radius + w):
+                            enter(middle, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
+                    for part in range(2):
+                        a = low
+                        fa = f_low
+                        c = middle
+                        fc = f_middle
+                        if part == 1:
+                            a = middle
+                            fa = f_middle
+                            c = high
+                            fc = f_high
+                        if fa * fc < real(0.0):
+                            t = close(code, o, u, a, fa, c, fc, radius, sag_numbers, numbers)
+                            x = o[0] + t * u[0]
+                            y = o[1] + t * u[1]
+                            g = radius - wp.sqrt(x * x + y * y)
+                            if wp.abs(g) < width and t < far + real(wp.static(BEHIND)) * width:
+                                enter(t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
+                    low = high
+                    f_low = f_high
+                    slope_low = slope_high
 
     return find_sag

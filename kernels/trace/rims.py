@@ -8,7 +8,7 @@ surface. With p the point where the ray meets the surface as if it went on for e
     sags                 the distance of p from the rim, across the axis
     silhouettes          -sign(A) F(p) / |grad F(p)| at the point of the ray where F has its extremum,
 
-A being the coefficient of t^2 in F along the ray: a first-order distance from a curved surface that the ray misses.
+A being half the second derivative of F along the ray: a first-order distance from a curved surface that the ray misses.
 Point and distance are found elsewhere and handed in as a plain number t; one Newton step, or for a silhouette the
 extremum, makes the derivative right.
 """
@@ -30,6 +30,8 @@ NUM_LIMITS = 12
 # kinds of edges; a row has one each of the first nine, a triangle the last three
 INNER, OUTER, X_LOW, X_HIGH, Y_LOW, Y_HIGH, Z_LOW, Z_HIGH, SILHOUETTE = range(9)
 SIDE_A, SIDE_B, SIDE_C = 9, 10, 11
+# the second derivative of a sag along a ray is a difference over this share of its radius
+_STEP = 1e-3
 # widths kept for a row: nine kinds, and one for the sides of a triangle
 NUM_WIDTHS = 10
 
@@ -152,12 +154,21 @@ def rims(precision, sags=False):
         if kind == wp.static(SILHOUETTE):
             along = detach(wp.dot(axis, u))
             bend = detach(numbers[r + 6]) + detach(numbers[r + 7]) * along * along
+            if wp.static(sags):
+                code = ld_table(rows, row * wp.static(at.NUM_ROW_INTS) + wp.static(at.SAG))
+                if code >= 0:
+                    span = real(wp.static(_STEP)) * limits[row * wp.static(NUM_LIMITS) + wp.static(RHO_MAX)]
+                    _f, after = form(p + span * u, row, rows, numbers, sag_numbers)
+                    _f, before = form(p - span * u, row, rows, numbers, sag_numbers)
+                    bend = detach(real(0.25) * wp.dot(after - before, u) / span)
             unit = one / wp.max(steep, real(1.0e-30))
             if bend > real(0.0):
                 unit = -unit
             g = unit * value
             slope = unit * normal
-            if bend != real(0.0):
+            if bend == real(0.0):
+                fine = False
+            else:
                 closer = t - real(0.5) * toward / bend
         else:
             if wp.abs(toward) < real(1.0e-4) * steep:

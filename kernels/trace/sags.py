@@ -1,8 +1,9 @@
 """Surfaces given by a sag: where a ray meets them, and the distance and normal there with their derivatives.
 
 The search marches along the ray through the box of the surface, brackets the first change of sign of z - sag and closes
-in on it. `locate_sag` then takes the detached root, makes one Newton step on F = z - sag, and writes distance and
-normal for the interaction, which knows nothing of the shape.
+in on it. A ray may also dip through the surface and out again between two samples: where z - sag nears zero and turns
+away, its extremum is found, and with it the chord. `locate_sag` then takes the detached root, makes one Newton step on
+F = z - sag, and writes distance and normal for the interaction, which knows nothing of the shape.
 """
 
 import functools
@@ -15,12 +16,15 @@ from kernels.precision import INT, LONG, bundle, ld_table, ldi, sti
 from kernels.trace import layout as at
 from kernels.trace.search import FAR
 
-# samples along a ray's way through the box, and steps that close a bracket to rounding
-_SAMPLES, _CLOSING = 32, 80
+# samples along a ray's way through the box, steps that close a bracket to rounding, and steps to an extremum
+SAMPLES, _CLOSING, TURNING = 32, 80, 24
+# where the box of a surface grows, it grows by so much more in height: the surface may be steep at its rim
+_RISE = 4.0
 # a shape's block of numbers begins with its rotation (row-major, local to world) and origin
 NUM_FRAME = 12
-# a shape's block of limits: half width x, half width y, radius, lowest z, highest z
-NUM_LIMITS = 5
+# a shape's block of limits: half width x, half width y, radius, lowest z, highest z, least radius of curvature
+BEND = 5
+NUM_LIMITS = 6
 
 
 @functools.cache
@@ -114,12 +118,18 @@ def normal_of(precision):
 
 
 @functools.cache
-def search_sag_kernel(precision):
-    """Search of one sag row; a ray keeps what an earlier search found if that is nearer."""
+def ways_of(precision):
+    """``(cross, along, turn, close)``: Warp functions of a ray in the frame of a sag.
+
+    ``cross`` is its way through the box of the surface, grown by a length, ``along`` F = z - sag and its slope at a
+    distance along the ray, ``turn`` and ``close`` the distances at which that slope, and F, is 0, between two where it
+    has different signs.
+    """
     b = bundle(precision)
-    real, array, ld, st = b.real, b.array, b.ld, b.st
-    vec3, to_local, _to_world, origin = frame_of(precision)
+    real, array = b.real, b.array
+    vec3 = frame_of(precision)[0]
     surface = surface_of(precision)
+    ulp = 2.0e-16 if precision == "float64" else 1.0e-7
 
     @wp.func
     def slab(o: real, d: real, low: real, high: real, t_in: real, t_out: real):
@@ -131,6 +141,89 @@ def search_sag_kernel(precision):
         a = (low - o) / d
         c = (high - o) / d
         return wp.max(t_in, wp.min(a, c)), wp.min(t_out, wp.max(a, c))
+
+    @wp.func
+    def cross(o: vec3, d: vec3, limits: array, k: int, grow: real, t_in: real, t_out: real):
+        rx = wp.min(limits[k], limits[k + 2]) + grow
+        ry = wp.min(limits[k + 1], limits[k + 2]) + grow
+        t_in, t_out = slab(o[0], d[0], -rx, rx, t_in, t_out)
+        t_in, t_out = slab(o[1], d[1], -ry, ry, t_in, t_out)
+        rise = real(wp.static(_RISE)) * grow
+        return slab(o[2], d[2], limits[k + 3] - rise, limits[k + 4] + rise, t_in, t_out)
+
+    @wp.func
+    def along(code: int, o: vec3, d: vec3, t: real, numbers: array, start: int):
+        s = surface(code, o[0] + t * d[0], o[1] + t * d[1], numbers, start)
+        return o[2] + t * d[2] - s[0], d[2] - s[1] * d[0] - s[2] * d[1]
+
+    @wp.func
+    def turn(
+        code: int, o: vec3, d: vec3, low: real, slope_low: real, high: real, slope_high: real, numbers: array,
+        start: int,
+    ):  # fmt: skip
+        a = low
+        fa = slope_low
+        c = high
+        fc = slope_high
+        t = high
+        for _ in range(wp.static(TURNING)):
+            if fc != fa:
+                t = c - fc * (c - a) / (fc - fa)
+            _value, f = along(code, o, d, t, numbers, start)
+            if f * fc < real(0.0):
+                a = c
+                fa = fc
+            else:
+                fa = fa * real(0.5)
+            c = t
+            fc = f
+            if f == real(0.0):
+                break
+        return t
+
+    @wp.func
+    def close(
+        code: int, o: vec3, d: vec3, low: real, f_low: real, high: real, f_high: real, size: real, numbers: array,
+        start: int,
+    ):  # fmt: skip
+        """Where F is 0 in a bracket: secant steps kept inside it, halved when they stall (Illinois)."""
+        a = low
+        fa = f_low
+        c = high
+        fc = f_high
+        t = high
+        for _ in range(wp.static(_CLOSING)):
+            if fc != fa:
+                t = c - fc * (c - a) / (fc - fa)
+            f, _slope = along(code, o, d, t, numbers, start)
+            moved = wp.abs(t - c)
+            if f * fc < real(0.0):
+                a = c
+                fa = fc
+            else:
+                fa = fa * real(0.5)
+            c = t
+            fc = f
+            if f == real(0.0) or moved <= real(wp.static(ulp)) * (wp.abs(t) + size):
+                break
+        return t
+
+    return cross, along, turn, close
+
+
+@functools.cache
+def search_sag_kernel(precision):
+    """Search of one sag row; a ray keeps what an earlier search found if that is nearer."""
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+    vec3, to_local, _to_world, origin = frame_of(precision)
+    cross, along, turn, close = ways_of(precision)
+
+    @wp.func
+    def inside(o: vec3, d: vec3, t: real, hx: real, hy: real, radius: real):
+        x = o[0] + t * d[0]
+        y = o[1] + t * d[1]
+        return x * x + y * y <= radius * radius and wp.abs(x) <= hx and wp.abs(y) <= hy
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.sag"), enable_backward=False)
     def search_sag(
@@ -166,50 +259,32 @@ def search_sag_kernel(precision):
                 # the ray starts on this surface: step off it before looking for another meeting
                 t_in = wp.max(eps, real(1.0e-6) * size)
             t_out = best + real(8.0) * eps
-            rx = wp.min(hx, radius)
-            ry = wp.min(hy, radius)
-            t_in, t_out = slab(o[0], d[0], -rx, rx, t_in, t_out)
-            t_in, t_out = slab(o[1], d[1], -ry, ry, t_in, t_out)
-            t_in, t_out = slab(o[2], d[2], sag_limits[limits + 3], sag_limits[limits + 4], t_in, t_out)
-            ulp = real(wp.static(2.0e-16 if precision == "float64" else 1.0e-7))
+            t_in, t_out = cross(o, d, sag_limits, limits, real(0.0), t_in, t_out)
             found = real(wp.static(FAR))
             if t_in < t_out:
-                step = (t_out - t_in) / real(wp.static(_SAMPLES))
+                step = (t_out - t_in) / real(wp.static(SAMPLES))
                 low = t_in
-                s = surface(code, o[0] + low * d[0], o[1] + low * d[1], sag_numbers, numbers)
-                f_low = o[2] + low * d[2] - s[0]
-                for k in range(wp.static(_SAMPLES)):
+                f_low, slope_low = along(code, o, d, low, sag_numbers, numbers)
+                for k in range(wp.static(SAMPLES)):
                     high = t_in + step * real(k + 1)
-                    s = surface(code, o[0] + high * d[0], o[1] + high * d[1], sag_numbers, numbers)
-                    f_high = o[2] + high * d[2] - s[0]
-                    if found >= real(wp.static(FAR)) and f_low * f_high <= real(0.0) and f_low != real(0.0):
-                        # close in: secant steps kept inside the bracket, halved when they stall (Illinois)
-                        a = low
-                        fa = f_low
-                        c = high
-                        fc = f_high
-                        t = high
-                        for _ in range(wp.static(_CLOSING)):
-                            if fc != fa:
-                                t = c - fc * (c - a) / (fc - fa)
-                            s = surface(code, o[0] + t * d[0], o[1] + t * d[1], sag_numbers, numbers)
-                            f = o[2] + t * d[2] - s[0]
-                            moved = wp.abs(t - c)
-                            if f * fc < real(0.0):
-                                a = c
-                                fa = fc
-                            else:
-                                fa = fa * real(0.5)
-                            c = t
-                            fc = f
-                            if f == real(0.0) or moved <= ulp * (wp.abs(t) + size):
-                                break
-                        x = o[0] + t * d[0]
-                        y = o[1] + t * d[1]
-                        if x * x + y * y <= radius * radius and wp.abs(x) <= hx and wp.abs(y) <= hy:
-                            found = t
+                    f_high, slope_high = along(code, o, d, high, sag_numbers, numbers)
+                    if found >= real(wp.static(FAR)) and f_low != real(0.0):
+                        if f_low * f_high <= real(0.0):
+                            t = close(code, o, d, low, f_low, high, f_high, size, sag_numbers, numbers)
+                            if inside(o, d, t, hx, hy, radius):
+                                found = t
+                        elif f_low * slope_low < real(0.0) and f_high * slope_high > real(0.0):
+                            m = turn(code, o, d, low, slope_low, high, slope_high, sag_numbers, numbers)
+                            f_m, _slope = along(code, o, d, m, sag_numbers, numbers)
+                            if f_m * f_low < real(0.0):
+                                t = close(code, o, d, low, f_low, m, f_m, size, sag_numbers, numbers)
+                                if not inside(o, d, t, hx, hy, radius):
+                                    t = close(code, o, d, m, f_m, high, f_high, size, sag_numbers, numbers)
+                                if inside(o, d, t, hx, hy, radius):
+                                    found = t
                     low = high
                     f_low = f_high
+                    slope_low = slope_high
             nearer = found < best or (found == best and row < best_row)
             other = wp.where(nearer, best_row, row)
             passed = wp.where(nearer, best, found)

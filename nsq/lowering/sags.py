@@ -63,6 +63,7 @@ def lower_sags(
         size += len(block)
         reach, (low, high) = to_float(geometry.aperture_radius), geometry.z_range()
         # a ray is followed through this box, which a flat surface must not shrink to nothing
-        limits.append([math.inf, math.inf, reach, low - _LEAST_HEIGHT * reach, high + _LEAST_HEIGHT * reach])
+        box = [math.inf, math.inf, reach, low - _LEAST_HEIGHT * reach, high + _LEAST_HEIGHT * reach]
+        limits.append([*box, geometry.least_radius()])
     numbers = torch.cat(blocks) if blocks else place.new_zeros(0)
     return tuple(found), numbers, np.array(limits).reshape(-1)

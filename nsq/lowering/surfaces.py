@@ -106,7 +106,7 @@ def lower_rows(items: list[Any], turn: torch.Tensor, place: torch.Tensor, sides:
         rows = first[analytic]
         order.append(rows)
         domain[rows] = _domain(own_turn, limits.detach())
-        edges = torch.cat([own_turn[:, :, 0], own_turn[:, :, 1], limits[:, :6]], dim=1)
+        edges = torch.cat([own_turn[:, :, 0], own_turn[:, :, 1], _ends(coefficients, limits)], dim=1)
         ends = ends.index_copy(0, torch.as_tensor(rows, device=place.device), edges)
         lower[rows], upper[rows] = _world_boxes(own_turn, own_place, boxes)
     triangles, all_corners, triangle_of_row = [], [place.new_zeros(0, 3, 3)], np.full(len(owner), -1)
@@ -220,6 +220,32 @@ def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.T
         order += places
     back = torch.argsort(torch.tensor(order, device=coefficients[0].device))
     return torch.cat(coefficients)[back], torch.cat(limits)[back], np.concatenate(boxes)[back.cpu().numpy()]
+
+
+# a rim this close, relative to its square, to where a surface turns back is where it turns back
+_TURNED = 1e-9
+
+
+def _ends(coefficients: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
+    """Where rows end (n, 6), from their coefficients (n, 4) and limits (n, 9).
+
+    A rim as wide as the surface itself, that of a half ball, does not say where it ends: the distance from the axis is
+    largest there, and has no slope along the surface. Such a row ends at a height, that of its sheet; a sphere that is
+    kept out to its radius is whole.
+    """
+    a, b, g, e = coefficients.detach().unbind(1)
+    low, high = limits[:, 4], limits[:, 5]
+    sheet = limits[:, 7]
+    curved = (a != 0.0) & (a + b != 0.0)
+    widest = (g * g / torch.where(curved, a + b, 1.0) - e) / torch.where(curved, a, 1.0)
+    rim = limits[:, 1].detach() ** 2
+    whole = curved & (widest > 0.0) & torch.isfinite(rim) & (rim >= (1.0 - _TURNED) * widest)
+    height = -limits[:, 6] / torch.where(sheet != 0.0, sheet, 1.0)
+    ends = [
+        limits[:, 0], torch.where(whole, math.inf, limits[:, 1]), limits[:, 2], limits[:, 3],
+        torch.where(whole & (sheet > 0.0), height, low), torch.where(whole & (sheet < 0.0), height, high),
+    ]  # fmt: skip
+    return torch.stack(ends, dim=1)
 
 
 def _domain(turn: torch.Tensor, limits: torch.Tensor) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 
 import nsq
 
-from .scenes import GREEN
+GREEN = nsq.Spectrum.monochromatic(0.55)
 
 CS = nsq.CoordinateSystem
 RADIUS = 2.0
@@ -95,6 +95,29 @@ def border(v):
     return scene
 
 
+def baffle(v):
+    """A rectangle in the middle of the beam, by its four sides."""
+    shape = nsq.FinitePlaneGeometry(v["right"] - v["left"], v["high"] - v["low"])
+    return obstacle(shape, CS(x=0.5 * (v["left"] + v["right"]), y=0.5 * (v["low"] + v["high"])))
+
+
+# where the rim of radius 1.5 about x = 1 leaves the beam of radius 2
+LENS, LENS_X = 1.5, 1.0
+LENS_LEAVES = (RADIUS**2 - LENS**2 - LENS_X**2) / (2.0 * LENS_X * LENS)  # cosine, about the rim's centre
+
+
+def lens_rim(v):
+    """A lens that loses nothing and reaches out of the beam, and a detector that only its light reaches."""
+    scene = bench()
+    free = nsq.SurfaceConfig(coating=nsq.SimpleCoating(1.0))
+    glass = nsq.NSQMaterial.constant(1.5)
+    config = nsq.LensConfig(30.0, -30.0, 1.0, glass, front_aperture_radius=v["a"], front=free, back=free)
+    scene.add_lens("L", CS(x=v["x"]), config)
+    scene.remove_detector("D")
+    scene.add_detector("D", CS(x=v["x"], z=20.0), nsq.IrradianceDetectorConfig(1.6, 1.6, 8, 8))
+    return scene
+
+
 def cassegrain(v):
     """A paraboloid of focal length 40, and a disk of radius ``a`` at 5/8 of the way back to its focus.
 
@@ -108,6 +131,17 @@ def cassegrain(v):
     scene.add_detector("D", CS(z=-20.5), screen)
     scene.source_registry.get("S").cs.z = -20.0
     return scene
+
+
+def askew(v):
+    """A half ball, turned."""
+    return obstacle(nsq.ConicGeometry(v["radius"], 0.0, v["radius"]), CS(x=v["x"], rx=0.7))
+
+
+def bowl(v):
+    """A deep asphere seen from the side, whose rim lies outside the beam: its silhouette is its profile."""
+    shape = nsq.EvenAsphereGeometry(v["radius"], -1.0, 2.5, (v["a4"],))
+    return obstacle(shape, CS(x=v["x"], ry=0.5 * math.pi))
 
 
 def side(v):
@@ -125,9 +159,8 @@ CLOSED = {
         {"x": 2.0 * math.sqrt(RADIUS**2 - 0.25) * E},
     ),
     "baffle": (
-        {"width": 1.0, "height": 1.6},
-        lambda v: obstacle(nsq.FinitePlaneGeometry(v["width"], v["height"]), CS(x=0.2, y=-0.3)),
-        {"width": -1.6 * E, "height": -1.0 * E},
+        {"left": -0.3, "right": 0.7, "low": -1.1, "high": 0.5}, baffle,
+        {"left": 1.6 * E, "right": -1.6 * E, "low": 1.0 * E, "high": -1.0 * E},
     ),
     "detector": (
         {"width": 1.0, "height": 1.6, "x": 1.7}, border,
@@ -145,9 +178,29 @@ CLOSED = {
         {"a": 1.2}, lambda v: obstacle(nsq.EvenAsphereGeometry(10.0, -0.5, v["a"], (1e-3,))),
         {"a": -2.4 * math.pi * E},
     ),
+    "half ball": (
+        # its rim is its silhouette
+        {"radius": 1.2, "x": 0.1}, lambda v: obstacle(nsq.ConicGeometry(v["radius"], 0.0, v["radius"]), CS(x=v["x"])),
+        {"radius": -2.4 * math.pi * E, "x": 0.0},
+    ),
+    "half ball askew": (
+        # half a circle is silhouette, and half an ellipse is rim
+        {"radius": 1.2, "x": 0.1}, askew, {"radius": -1.2 * math.pi * (1.0 + math.cos(0.7)) * E, "x": 0.0},
+    ),
+    "bowl": (
+        # the parabola x + y^2 / 2 leaves the beam at y = +-sqrt(3)
+        {"x": -0.5, "radius": 1.0, "a4": 0.0}, bowl,
+        {"x": 2.0 * 3.0**0.5 * E, "radius": -(3.0**0.5) * E, "a4": 3.6 * 3.0**0.5 * E},
+    ),
     "source": (
         {"radius": 2.0}, lambda v: obstacle(nsq.AnnularPlaneGeometry(1.2, 9.0), scene=bench(radius=v["radius"])),
         {"radius": -2.0 * 1.2**2 / RADIUS**3},
+    ),
+    "lens rim": (
+        # the arc of the rim that is in the beam, and the chord between its ends
+        {"a": LENS, "x": LENS_X}, lens_rim,
+        {"a": 2.0 * LENS * (math.pi - math.acos(LENS_LEAVES)) * E,
+         "x": -2.0 * LENS * math.sqrt(1.0 - LENS_LEAVES**2) * E},
     ),
     "obscuration": (
         {"a": 0.9, "mirror": 1.6}, cassegrain, {"a": -1.8 * math.pi / 0.625**2 * E, "mirror": 3.2 * math.pi * E},
