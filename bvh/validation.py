@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import torch
 
-from kernels.points.search import MAX_K, SIZES
+from kernels.points.knn_native import MAX_K
+from kernels.points.search import SIZES
 
 SUPPORTED_K = SIZES
 SUPPORTED_DIMS = (2, 3)

@@ -11,6 +11,7 @@ import warp as wp
 
 from kernels.points import farthest as farthest_kernels
 from kernels.points import search as search_kernels
+from kernels.points.knn_native import MAX_K
 from kernels.points.launch import dimension
 from kernels.points.tree import Forest, build_forest
 
@@ -93,7 +94,7 @@ def knn(forest, queries, k, *, query_offsets=None, sort=True):
     """
     if not isinstance(forest, Forest):
         raise TypeError(f"forest must be a Forest made by build, got {type(forest).__name__}")
-    _check_count(k, "k", 1, search_kernels.MAX_K)
+    _check_count(k, "k", 1, MAX_K)
     flat, samples, dim = _flat(queries, "queries")
     if dim != forest.dim:
         raise ValueError(f"queries must have dimension {forest.dim}, got {dim}")

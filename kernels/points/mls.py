@@ -16,10 +16,10 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points import mls_eight, mls_native
 from kernels.points.blend import INDICES, V16, add_row, dot_rows, feature_row, store_row, transpose_blend
+from kernels.points.knn_native import MAX_K
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.mls_native import DOUBLES, NORMAL, PULL, SHARES, to_weights
 from kernels.points.native import FLOATS, INTS
-from kernels.points.search import MAX_K
 
 RIDGES = {"absolute": 0, "relative": 1}
 ROOMS = (16, MAX_K)

@@ -16,9 +16,9 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points import mls_native
 from kernels.points.blend import INDICES
+from kernels.points.knn_native import MAX_K
 from kernels.points.launch import VECTORS, launch, once
 from kernels.points.native import FLOATS, INTS, twin
-from kernels.points.search import MAX_K
 
 _GRAIN = 256  # groups of eight
 

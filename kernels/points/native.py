@@ -8,6 +8,8 @@ does without.
 
 import warp as wp
 
+from kernels.points.launch import VECTORS
+
 FLOATS = wp.array(dtype=wp.float32)
 INTS = wp.array(dtype=wp.int32)
 KEYS = wp.array(dtype=wp.uint64)
@@ -63,10 +65,6 @@ def push_twin(cpu, cuda):
 
 @wp.func_native("return a.data[i];")
 def load_int(a: wp.array(dtype=wp.int32), i: int) -> int: ...
-
-
-@wp.func_native("return a.data[i];")
-def load_float(a: wp.array(dtype=wp.float32), i: int) -> wp.float32: ...
 
 
 @wp.func_native("""
@@ -129,30 +127,6 @@ _PUSH_BOXES = push_twin(
 """,
 )
 
-_NEAR_POINTS = twin(
-    """
-    const wp::float32 *cell = cells.data + (size_t)block * (8 * (DIM + 1));
-    F8 acc = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (wp::int32 c = 0; c < DIM; ++c) {
-        F8 u = LOAD8(cell + 8 * c) - x[c];
-        acc += u * u;
-    }
-    *(F8U *)found.data = acc;
-    return MASK8(acc <= limit);
-""",
-    """
-    const wp::float32 *cell = cells.data + (size_t)block * (8 * (DIM + 1));
-    wp::int32 mask = 0;
-    for (wp::int32 j = 0; j < 8; ++j) {
-        wp::float32 d = 0.0f;
-        for (wp::int32 c = 0; c < DIM; ++c) { wp::float32 u = cell[8 * c + j] - x[c]; d += u * u; }
-        found.data[j] = d;
-        mask |= (d <= limit) << j;
-    }
-    return mask;
-""",
-)
-
 
 def push_near_boxes(dim):
     """Push the children of a node whose boxes are not farther than ``limit``; the new depth of the stack.
@@ -160,52 +134,10 @@ def push_near_boxes(dim):
     Boxes and points go through the same sequence of rounded operations, each of them monotone, so a box is never
     farther than a point in it, not even by rounding: pruning with these numbers loses no neighbour.
     """
-    vector = {2: wp.vec2, 3: wp.vec3}[dim]
+    vector = VECTORS[dim]
     snippet = _PUSH_BOXES.replace("DIM", str(dim))
 
     @wp.func_native(snippet)
     def push(boxes: FLOATS, node: int, x: vector, limit: wp.float32, stack: KEYS, depth: int) -> int: ...
 
     return push
-
-
-def near_points(dim):
-    """Mask of those of a block's points not farther than ``limit``; their squared distances in ``found``."""
-    vector = {2: wp.vec2, 3: wp.vec3}[dim]
-    snippet = _NEAR_POINTS.replace("DIM", str(dim))
-
-    @wp.func_native(snippet)
-    def near(cells: FLOATS, block: int, x: vector, limit: wp.float32, found: FLOATS) -> int: ...
-
-    return near
-
-
-def insert_sorted(size):
-    """Put a key into an ascending list of ``size`` in registers, dropping the largest."""
-    keys = wp.types.vector(length=size, dtype=wp.uint64)
-    lanes = ", ".join(["SIZE", *map(str, range(size - 1))])
-    snippet = twin(
-        f"""
-    typedef wp::uint64 K __attribute__((vector_size(8 * SIZE)));
-    K list, zero = {{}};
-    __builtin_memcpy(&list, &best, sizeof(K));
-    K wide = zero + key;
-    K low = list < wide ? list : wide, shifted = __builtin_shufflevector(list, zero, {lanes});
-    K next = shifted > low ? shifted : low;
-    __builtin_memcpy(&best, &next, sizeof(K));
-    return best;
-""",
-        """
-    for (wp::int32 t = SIZE - 1; t > 0; --t) {
-        wp::uint64 low = key < best.c[t] ? key : best.c[t];
-        best.c[t] = best.c[t - 1] > low ? best.c[t - 1] : low;
-    }
-    best.c[0] = key < best.c[0] ? key : best.c[0];
-    return best;
-""",
-    ).replace("SIZE", str(size))
-
-    @wp.func_native(snippet)
-    def insert(best: keys, key: wp.uint64, k: int) -> keys: ...
-
-    return insert

@@ -12,70 +12,35 @@ import warp as wp
 from kernels import lanes
 from kernels.modules import kernel_module
 from kernels.points import morton
+from kernels.points.knn_native import list_type, prefetch_rows, scan_leaf, worst_key
 from kernels.points.launch import VECTORS, launch, once, ready, run_pieces
-from kernels.points.leaves import load_bits
 from kernels.points.native import (
     FLOATS,
     INFINITY,
     INTS,
     NO_NEIGHBOUR,
     STACK,
-    insert_sorted,
     key_distance,
     key_index,
-    load_float,
     load_int,
     load_key,
-    lowest_bit,
-    near_points,
     pack,
     push_near_boxes,
 )
 
-MAX_K = 64
 SIZES = (4, 8, 16)
 _GRAIN = 2048
 _SORT_FROM = 512
 
 
-def _list_operations(size):
-    """``(type, insert, worst)`` of a list in registers of ``size`` or, for 0, of one of run-time size in memory."""
-    if size:
-        keys = wp.types.vector(length=size, dtype=wp.uint64)
-        last = size - 1
-
-        insert = insert_sorted(size)
-
-        @wp.func
-        def worst(best: keys, k: int) -> wp.uint64:
-            return best[wp.static(last)]
-
-        return keys, insert, worst
-
-    keys = wp.types.vector(length=MAX_K, dtype=wp.uint64)
-
-    @wp.func
-    def insert(best: keys, key: wp.uint64, k: int) -> keys:
-        t = k - 1
-        while t > 0 and best[wp.max(t - 1, 0)] > key:
-            best[t] = best[t - 1]
-            t = t - 1
-        best[t] = key
-        return best
-
-    @wp.func
-    def worst(best: keys, k: int) -> wp.uint64:
-        return best[k - 1]
-
-    return keys, insert, worst
-
-
 @once
 def _kernels(dim, size):
     vector = VECTORS[dim]
-    keys, insert, worst = _list_operations(size)
+    keys = list_type(size)
+    scan = scan_leaf(dim, size)
+    worst = worst_key(size)
     push_near = push_near_boxes(dim)
-    near = near_points(dim)
+    prefetch = prefetch_rows(dim)
     module = kernel_module(f"kernels.points.knn_{dim}d_{size or 'any'}")
 
     @wp.func
@@ -129,13 +94,14 @@ def _kernels(dim, size):
         best = keys(NO_NEIGHBOUR)
         limit_key = NO_NEIGHBOUR
         limit = INFINITY
-        if in_turn == 1 and wp.tid() > 0:
-            other = load_int(rows, offset + wp.tid() - 1)
-            if sample_of_row(other, rows_per_sample, sample_of) == sample:
-                limit = reach(x, queries, other, k, out_distances)
-                limit_key = pack(limit, -1)
+        if in_turn == 1:
+            prefetch(rows, offset + wp.tid(), k, queries, out_indices, out_distances)
+            if wp.tid() > 0:
+                other = load_int(rows, offset + wp.tid() - 1)
+                if sample_of_row(other, rows_per_sample, sample_of) == sample:
+                    limit = reach(x, queries, other, k, out_distances)
+                    limit_key = pack(limit, -1)
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
-        found = wp.zeros(shape=(8,), dtype=wp.float32)
         depth = int(0)
         node = load_int(roots, sample)
         last = int(0)
@@ -146,17 +112,9 @@ def _kernels(dim, size):
             if node >= 0:
                 depth = push_near(boxes, node, x, limit, stack, depth)
             else:
-                for block in range(-1 - node, last):
-                    mask = near(cells, block, x, limit, found)
-                    indices = wp.int64(block) * wp.int64(wp.static(8 * (dim + 1))) + wp.int64(wp.static(8 * dim))
-                    while mask != 0:
-                        j = lowest_bit(mask)
-                        mask = mask & (mask - 1)
-                        key = pack(load_float(found, j), load_bits(cells, indices + wp.int64(j)))
-                        if key < limit_key:
-                            best = insert(best, key, k)
-                            limit_key = wp.min(limit_key, worst(best, k))
-                            limit = key_distance(limit_key)
+                best = scan(best, cells, -1 - node, last, x, limit, k)
+                limit_key = wp.min(limit_key, worst(best, k))
+                limit = key_distance(limit_key)
             going = int(0)
             while depth > 0 and going == 0:
                 depth = depth - 1
