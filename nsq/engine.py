@@ -16,6 +16,7 @@ import warp as wp
 from torch.autograd.function import once_differentiable
 
 from kernels import lanes
+from kernels.detectors import PLANE
 from kernels.shapes import quadric
 from kernels.trace import layout as at
 from kernels.trace.adjoint import Adjoint, Loss, record_key
@@ -354,6 +355,8 @@ class Trace:
             num_surface_rows=int(of_surfaces.sum()),
             num_lines=len(ir.wavelengths),
             map_size=ir.map_size,
+            records=bool((ir.detector_ints[:, at.SPLAT] == at.RECORD).any()),
+            flat=bool((ir.detector_ints[:, at.READS] == PLANE).all()),
             linear_rows=geometry.linear_rows,
             sags=geometry.sags,
             coats=bool(np.isin(ir.rows[:, at.KIND], (at.COATED, at.MIRROR)).any()),

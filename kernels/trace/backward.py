@@ -74,7 +74,7 @@ def uncompact_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def uncompact(gradients: array, kept: INT, gradients_out: array, n: wp.int64):
         j = wp.tid()
-        i = kept[j]
+        i = ldi(kept, 0, n, j)
         for c in range(wp.static(at.NUM_FLOATS)):
             st(gradients_out, c, n, i, ld(gradients, c, n, j))
 

@@ -1,6 +1,7 @@
 """A kernel launch recorded once and replayed often: cheaper than ``wp.launch``, and never on a user's tape."""
 
 import ctypes
+import functools
 
 import warp as wp
 
@@ -65,5 +66,10 @@ def _pack(launch, names):
 
 def _structure(names, values):
     """A C structure of named values."""
-    fields = [(name, type(value)) for name, value in zip(names, values, strict=True)]
-    return type("Arguments", (ctypes.Structure,), {"_fields_": fields})(*values)
+    return _structure_type(tuple(zip(names, map(type, values), strict=True)))(*values)
+
+
+@functools.cache
+def _structure_type(fields):
+    """The C structure of these (name, type)."""
+    return type("Arguments", (ctypes.Structure,), {"_fields_": list(fields)})

@@ -307,6 +307,9 @@ def interact_kernel(precision, variant, backward=False):
         empty = wp.where(bends, wp.where(vacuum, inside == 0, False), False)
         known = select_int(backwards, wp.static(at.FROM_BACK), 0) + select_int(empty, wp.static(at.UNDERFLOW), 0)
         known = known + select_int(wp.where(refracting, incoming != medium, False), wp.static(at.STRAY), 0)
+        known = known + select_int(kind >= wp.static(at.DETECTOR), wp.static(at.LANDS), 0)
+        if wp.static(coats):
+            known = known + select_int(wp.where(coated, True, mirror), wp.static(at.KEEPS), 0)
         sti(ints_out, wp.static(at.MEDIUM), n, i, select_int(valid, entered + stacked + known, word))
         sti(ints_out, wp.static(at.LAST), n, i, select_int(valid, found, last))
         sti(ints_out, wp.static(at.STATE), n, i, after)

@@ -11,16 +11,19 @@ NUM_FLOATS = 8
 # live rays may still come of it
 SLOT, WAVELENGTH, MEDIUM, LAST, STATE, KEY_LOW, KEY_HIGH, ALLOWANCE = range(8)
 NUM_INTS = 8
+# those that a ray has which does not split
+PLAIN_INTS = KEY_LOW
 
 # columns of what a search finds: the nearest distance, and that of the nearest other surface
 NEAREST, RUNNER_UP = range(2)
 NUM_DISTANCES = 2
 
 # The column MEDIUM holds the number of the medium that a ray is in and, in the bits above it, what else is known of its
-# way: that it is inside a solid it went into; and of its last refracting surface, that it came from the back, that it
-# came through another medium than the one there, and that it left for vacuum without having gone into anything.
+# way: that it is inside a solid it went into; of its last surface, that it came from the back, that it came through
+# another medium than the one there, and that it left for vacuum without having gone into anything; and that the last
+# surface is a detector, or one that may keep some of the flux.
 MEDIUM_MASK = (1 << 24) - 1
-INSIDE, FROM_BACK, STRAY, UNDERFLOW = (1 << bit for bit in (24, 25, 26, 27))
+INSIDE, FROM_BACK, STRAY, UNDERFLOW, LANDS, KEEPS = (1 << bit for bit in range(24, 30))
 
 # What the column of rows found by a search holds besides rows: -1 for nothing met, and COLLISION - row for a collision
 # in a medium before the surface of that row, with -1 for no surface ahead. LAST is the row that a ray starts on, -1 for
@@ -76,7 +79,7 @@ ROW_HITS, ROW_INCIDENT, ROW_LOSS, ROW_STRAYS, ROW_STRAY_FLUX, ROW_STRAY_KEY, ROW
 NUM_ROW_BOOKS = 7
 
 # counters that steer the loop of bounces
-LIVE, FAINT, SPLAT_HITS, RECORD_HITS = range(4)
+LIVE, LANDED, RARE, FAINT = range(4)
 NUM_COUNTERS = 4
 
 # detectors: differentiable numbers (origin, x axis, y axis, width, height) and integers. SPLAT says how a hit is spread

@@ -11,7 +11,7 @@ from kernels.precision import REALS
 from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
-from kernels.trace.wavefront import PLAIN_INTS, Bounce, Counters, Emitter, Lane, State
+from kernels.trace.wavefront import Bounce, Counters, Emitter, Lane, State
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Stage:
             State.empty(precision, device, capacity), State.empty(precision, device, capacity),
             wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device),
             wp.empty(capacity, dtype=wp.int32, device=device),
-            wp.empty(capacity, dtype=real, device=device), wp.empty(capacity, dtype=wp.int32, device=device),
+            wp.empty(capacity, dtype=real, device=device), wp.empty(capacity + 1, dtype=wp.int32, device=device),
         )  # fmt: skip
 
 
@@ -84,9 +84,11 @@ class ReplayLane(Lane):
                 break
             if bounce + 1 == len(self._stages):
                 self._add_stage()
-            self._counter.clear()
-            for move, size in zip(self._moves[bounce], (count, live), strict=True):
-                move.run(size)
+            select, gather = self._moves[bounce]
+            if rouletted:  # it ended some of those that the books had listed
+                self._counter.clear()
+                select.run(count)
+            gather.run(live)
             count = live
         return Record(start, stop, tuple(self._stages[: len(steps)]), tuple(steps))
 
@@ -98,9 +100,9 @@ class ReplayLane(Lane):
             last = self._stages[-1]
             names = {"floats": last.after.floats, "ints": last.after.ints, "kept": last.kept,
                      "counter": self._counter.array, "floats_out": stage.before.floats, "ints_out": stage.before.ints,
-                     "columns": PLAIN_INTS, "n": wp.int64(n)}  # fmt: skip
+                     "n": wp.int64(n)}  # fmt: skip
             self._moves.append([Command(kernel, device, names) for kernel in compact_kernels(p)])
         self._stages.append(stage)
         self._bounces.append(
-            Bounce(self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost)
+            Bounce(self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept)
         )

@@ -92,13 +92,12 @@ class SplitLane(Lane):
         self._roulette = Command(roulette_kernel(p), device, {**born, "key": wp.uint64(ROULETTE)})
         self._kept_count = Counters(1, device)
         self._kept = wp.empty(capacity, dtype=wp.int32, device=device)
-        select, gather = compact_kernels(p)
+        select, gather = compact_kernels(p, at.NUM_INTS)
         self._moves = []
         for state in (self._there, self._beyond):
             names = {"floats": state.floats, "ints": state.ints, "kept": self._kept,
                      "counter": self._kept_count.array,
-                     "floats_out": self._here.floats, "ints_out": self._here.ints, "columns": at.NUM_INTS,
-                     "n": n}  # fmt: skip
+                     "floats_out": self._here.floats, "ints_out": self._here.ints, "n": n}  # fmt: skip
             self._moves.append((Command(select, device, names), Command(gather, device, names)))
 
     def _advance(self, start, count):

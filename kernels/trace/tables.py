@@ -115,6 +115,8 @@ class Tables:
     coats: bool
     absorbs: bool
     angles: bool
+    records: bool
+    flat: bool
     linear_rows: tuple
     builds: tuple
     sags: tuple

@@ -27,10 +27,6 @@ from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
 from kernels.trace.wavefront import CROWDED, Bounce, Counters, Lane, State
 
-# integer columns that a branch ray takes along
-_INTS = edges.EVENT + 1
-
-
 # tables of a scene that say where surfaces end
 MOVED = ("numbers", "limits", "triangles", "sag_numbers")
 
@@ -85,7 +81,7 @@ class _Branches(Lane):
         value = wp.zeros(capacity, dtype=real, device=device)
         self._count = Counters(1, device)
         self._bounces, self._readouts, self._tallies, self._moves = [], [], [], []
-        select, gather = compact_kernels(p)
+        select, gather = compact_kernels(p, at.NUM_INTS)
         for k in range(2):
             before, after = self.states[k], self.states[1 - k]
             bounce = Bounce(self, before, after, distance, row_hit, aux, boost)
@@ -99,7 +95,7 @@ class _Branches(Lane):
                      "count": 0, "n": n, "room": wp.int64(events.room)}  # fmt: skip
             self._tallies.append(Command(edges.tally_kernels(p)[0], device, names))
             names = {"floats": after.floats, "ints": after.ints, "kept": kept, "counter": self._count.array,
-                     "floats_out": before.floats, "ints_out": before.ints, "columns": _INTS, "n": n}  # fmt: skip
+                     "floats_out": before.floats, "ints_out": before.ints, "n": n}  # fmt: skip
             self._moves.append((Command(select, device, names), Command(gather, device, names)))
         names = {
             **self._bounces[0].arguments, "limits": tables.limits, "triangles": tables.triangles,

@@ -9,8 +9,10 @@ import threading
 import warp as wp
 
 from kernels import sources
+from kernels.trace import layout as at
 from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, uncompact_kernel
-from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
+from kernels.trace.books import book_kernels, compact_kernels, note_kernel, roulette_kernel
+from kernels.trace.deposit import deposit_kernel, locate_kernels
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
@@ -29,8 +31,9 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = _plain_sources()
     return [
-        *search_kernels(precision), book_kernel(precision), deposit_kernel(precision),
-        roulette_kernel(precision), *compact_kernels(precision),
+        *search_kernels(precision), note_kernel(precision), *book_kernels(precision),
+        deposit_kernel(precision), *locate_kernels(precision),
+        roulette_kernel(precision), *compact_kernels(precision), compact_kernels(precision, at.NUM_INTS)[1],
         line_kernel(precision, False),
         uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),
         *(emit_kernel(precision, kind, False, False) for kind in kinds),

@@ -13,8 +13,16 @@ import warp as wp
 from kernels import rng
 from kernels.precision import REALS
 from kernels.trace import layout as at
-from kernels.trace.books import book_kernel, compact_kernels, deposit_kernel, roulette_kernel
+from kernels.trace.books import (
+    NUM_SPARE_ROWS,
+    book_kernels,
+    compact_kernels,
+    note_kernel,
+    roulette_kernel,
+    settle,
+)
 from kernels.trace.command import Command
+from kernels.trace.deposit import NUM_PIXEL, deposit_kernel, locate_kernel
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import Variant, interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
@@ -24,8 +32,6 @@ from kernels.trace.tree import tree_kernel
 from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
-# integer columns that a ray has which does not split
-PLAIN_INTS = at.KEY_LOW
 # how far before an edge a ray goes on, in units of the least distance to another surface
 RETREAT = 4.0
 # below this share of live rays a bounce is worth compacting
@@ -131,7 +137,7 @@ class Choice:
         self._scratch = State.empty(tables.precision, tables.device, capacity)
         self._kept = wp.empty(capacity, dtype=wp.int32, device=tables.device)
         names = {"floats": self._scratch.floats, "ints": self._scratch.ints, "kept": self._kept,
-                 "floats_out": self._scratch.floats, "ints_out": self._scratch.ints, "columns": PLAIN_INTS,
+                 "floats_out": self._scratch.floats, "ints_out": self._scratch.ints,
                  "n": wp.int64(capacity)}  # fmt: skip
         self._gather = Command(compact_kernels(tables.precision)[1], tables.device, names)
 
@@ -178,7 +184,7 @@ def variant_of(tables, *, splits=False):
 class Bounce:
     """The launches of one bounce from one state to another, recorded once."""
 
-    def __init__(self, lane, before, after, distance, row_hit, aux, boost):
+    def __init__(self, lane, before, after, distance, row_hit, aux, boost, living=None):
         tables, run, n = lane.tables, lane.run, wp.int64(lane.capacity)
         p, device = tables.precision, tables.device
         real = REALS[p]
@@ -198,8 +204,11 @@ class Bounce:
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
             "ledger": lane.ledger, "row_books": lane.row_books, "counters": lane.counters.array, "maps": lane.maps,
             "scale": wp.float64(run.scale), "faint": real(run.faint),
-            "exact": int(run.exact), "last_bounce": 0, "own_keys": int(lane.splits), "may_split": 0, "force": 1,
-            "turn": wp.uint64(0),
+            "living": lane.spare_list if living is None else living, "landed": lane.landed,
+            "thins": int(tables.absorbs or tables.turbid), "rare": lane.rare, "keeps": int(tables.scatters),
+            "words": lane.words, "amounts": lane.amounts,
+            "num_rows": tables.num_rows, "count": 0, "stretches": 1, "exact": int(run.exact), "last_bounce": 0,
+            "own_keys": int(lane.splits), "may_split": 0, "force": 1, "turn": wp.uint64(0),
         }  # fmt: skip
         self._search = [
             Command(search_kernel(p, size, build), device, {**state, "row": row, "first": int(place == 0)})
@@ -235,8 +244,11 @@ class Bounce:
                 (Command(scatter_kernel(p, full=tables.full_scatter), device, scattered), True),
                 (Command(move_kernels(p)[0], device, scattered), False),
             ]
-        self._book = Command(book_kernel(p), device, state)
-        self._deposit = Command(deposit_kernel(p), device, {**state, "numbers": tables.detector_numbers})
+        self._note = Command(note_kernel(p), device, state)
+        self._book, self._book_rare = (Command(kernel, device, state) for kernel in book_kernels(p))
+        landing = {**state, "numbers": tables.detector_numbers, "pixels": lane.pixels}
+        locate = locate_kernel(p, tables.flat, tables.flat and len(tables.detector_sigmas) == 1)
+        self._deposit = [Command(kernel, device, landing) for kernel in (locate, deposit_kernel(p))]
         self._roulette = Command(
             roulette_kernel(p), device,
             {**state, "floats": after.floats, "ints": after.ints, "key": wp.uint64(ROULETTE)},
@@ -276,19 +288,26 @@ class Bounce:
         lane = self._lane
         last = bounce + 1 >= lane.run.max_depth
         lane.counters.clear()
-        self._book.run(count, {"last_bounce": int(last)})
+        stretches = 1 if lane.tables.device.is_cpu else count
+        self._note.run(count, {"last_bounce": int(last)})
+        self._book.run(stretches, {"count": count, "stretches": stretches})
         counters = lane.counters.read()
-        if counters[at.SPLAT_HITS] and lane.fills_maps:
-            self.deposit(count)
+        if counters[at.RARE]:
+            self._book_rare.run(int(counters[at.RARE]), {"last_bounce": int(last)})
+            counters = lane.counters.read()
+        landed = int(counters[at.LANDED])
+        if landed and lane.fills_maps:
+            self.deposit(landed)
         rouletted = bool(counters[at.FAINT])
         if rouletted:
             self._roulette.run(count, keyed(base, bounce + 1))
             counters = lane.counters.read()
-        return (0 if last else int(counters[at.LIVE])), int(counters[at.RECORD_HITS]), rouletted
+        return (0 if last else int(counters[at.LIVE])), (landed if lane.tables.records else 0), rouletted
 
     def deposit(self, count):
-        """Add the detector hits of the step to the maps."""
-        self._deposit.run(count)
+        """Add the first ``count`` of the hits that are listed to the maps."""
+        for step in self._deposit:
+            step.run(count)
 
 
 def keyed(base, bounce):
@@ -322,9 +341,17 @@ class Lane:
         self.tables, self.run, self.capacity = tables, run, capacity
         device = tables.device
         self.ledger = wp.zeros(at.NUM_LEDGER, dtype=wp.int64, device=device)
-        self.row_books = wp.zeros(max(1, tables.num_rows) * at.NUM_ROW_BOOKS, dtype=wp.int64, device=device)
+        self.row_books = wp.zeros((tables.num_rows + NUM_SPARE_ROWS) * at.NUM_ROW_BOOKS, dtype=wp.int64, device=device)
         self.maps = wp.zeros(max(1, tables.map_size), dtype=wp.int64, device=device)
         self.counters = Counters(at.NUM_COUNTERS, device)
+        # cells of rays that reached a detector, of those that the books look at twice, and of those that go on, where
+        # nobody asks for these
+        self.landed, self.rare, self.spare_list = (
+            wp.empty(capacity + 1, dtype=wp.int32, device=device) for _ in range(3)
+        )
+        self.words = wp.empty(capacity, dtype=wp.int32, device=device)
+        self.pixels = wp.empty(NUM_PIXEL * capacity, dtype=REALS[tables.precision], device=device)
+        self.amounts = wp.empty(capacity, dtype=wp.float64, device=device)
         self.records = []
         self._choice = None
         self.variant = variant_of(tables, splits=self.splits)
@@ -353,9 +380,10 @@ class Lane:
 
     def sums(self):
         """All that was added up so far."""
-        return Sums(
-            self.ledger.numpy().copy(), self.row_books.numpy().copy(), self.maps.numpy().copy(), tuple(self.records)
-        )
+        rows = self.tables.rows.numpy()[: self.tables.num_rows * at.NUM_ROW_INTS].reshape(-1, at.NUM_ROW_INTS)
+        books = self.row_books.numpy().reshape(-1, at.NUM_ROW_BOOKS)
+        ledger, books = settle(self.ledger.numpy(), books, rows)
+        return Sums(ledger, books.ravel(), self.maps.numpy().copy(), tuple(self.records))
 
     def _record(self, count, start, bounce, before, after, row_hit):
         """Rows of the ray databases: (detector, id, bounce, line, state at the hit), gathered on the host."""
@@ -381,19 +409,19 @@ class ForwardLane(Lane):
         self._aux = wp.empty(at.NUM_AUX * capacity, dtype=real, device=device)
         boost = wp.empty(capacity, dtype=real, device=device)
         self._emitter = Emitter(tables, run, self._states[0], capacity)
+        self._kept = wp.empty(capacity + 1, dtype=wp.int32, device=device)
+        self._kept_count = Counters(1, device)
         self._bounces = [
-            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, self._aux, boost)
+            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, self._aux, boost, self._kept)
             for k in range(2)
         ]
-        self._kept = wp.empty(capacity, dtype=wp.int32, device=device)
-        self._kept_count = Counters(1, device)
         select, gather = compact_kernels(p)
         self._select, self._gather = [], []
         for k in range(2):
             # the step from state k lands in state 1 - k; compaction brings it back to k
             names = {"floats": self._states[1 - k].floats, "ints": self._states[1 - k].ints, "kept": self._kept,
                      "counter": self._kept_count.array, "floats_out": self._states[k].floats,
-                     "ints_out": self._states[k].ints, "columns": PLAIN_INTS, "n": wp.int64(capacity)}  # fmt: skip
+                     "ints_out": self._states[k].ints, "n": wp.int64(capacity)}  # fmt: skip
             self._select.append(Command(select, device, names))
             self._gather.append(Command(gather, device, names))
 
@@ -407,6 +435,7 @@ class ForwardLane(Lane):
         ints[at.WAVELENGTH, :count], ints[at.STATE, :count] = lines, at.ALIVE
         for array, values in ((after.floats, floats), (before.ints, ints), (self._aux, aux), (self._row_hit, hit)):
             array.assign(values.ravel())
+        self.landed.assign(np.arange(size + 1, dtype=np.int32))
         self._bounces[0].deposit(count)
 
     def _advance(self, start, count):
@@ -418,7 +447,7 @@ class ForwardLane(Lane):
             step.step(count, start, bounce)
             if watch is not None:
                 watch.met(bounce, start, count, before, (after,), self._row_hit, self._aux)
-            live, recorded, _ = step.book(count, start, bounce)
+            live, recorded, rouletted = step.book(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, before, after, self._row_hit)
             if watch is not None:
@@ -426,8 +455,9 @@ class ForwardLane(Lane):
             if not live:
                 return
             if live < CROWDED * count:
-                self._kept_count.clear()
-                self._select[k].run(count)
+                if rouletted:  # it ended some of those that the books had listed
+                    self._kept_count.clear()
+                    self._select[k].run(count)
                 self._gather[k].run(live)
                 if watch is not None:
                     watch.moved(0, self._kept, live)
