@@ -81,7 +81,10 @@ def event_of(precision):
 
 @functools.cache
 def find_kernel(precision):
-    """Events of one analytic row: rays that pass its rim, a side, an end or its silhouette within the band."""
+    """Events of one analytic row: rays that pass its rim, a side, an end or its silhouette within the band.
+
+    Only the rays in the cells that ``suspects`` lists are looked at (`kernels.trace.suspects`).
+    """
     b = bundle(precision)
     real, array, ld, ld_plain = b.real, b.array, b.ld, b.ld_plain
     r = rims(precision)
@@ -103,10 +106,10 @@ def find_kernel(precision):
     @wp.kernel(module=edge_module(precision), enable_backward=False)
     def find(
         floats: array, ints: INT, distance: array, numbers: array, domain: array, limits: array, triangles: array,
-        widths: array, row: int, start: int, eps: real, events: INT, event_floats: array, counter: INT,
+        widths: array, row: int, suspects: INT, start: int, eps: real, events: INT, event_floats: array, counter: INT,
         n: wp.int64, room: wp.int64,
     ):  # fmt: skip
-        i = start + wp.tid()
+        i = ldi(suspects, 0, n, start + wp.tid())
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
             zero = real(0.0)
             two = real(2.0)

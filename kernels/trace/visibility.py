@@ -25,6 +25,7 @@ from kernels.trace import layout as at
 from kernels.trace.backward import readout_kernel
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
+from kernels.trace.suspects import Suspects, suspect_kernels
 from kernels.trace.wavefront import CROWDED, Bounce, Counters, Lane, State
 
 # tables of a scene that say where surfaces end
@@ -165,8 +166,11 @@ class EdgeTerms:
             "sag_limits": tables.sag_limits, "sources": bands.sources, "row": 0, "code": 0, "block": 0,
             "source_numbers": tables.source_numbers,
         }  # fmt: skip
-        find = Command(found.find_kernel(p), device, names)
-        self._searches = [(find, {"row": row}) for row in bands.rows]
+        widths = bands.widths.numpy().reshape(-1, rims.NUM_WIDTHS)
+        self._suspects = Suspects(tables, bands.rows, widths, n, found.BEHIND, names)
+        find = Command(found.find_kernel(p), device, {**names, "suspects": self._suspects.cells})
+        self._near_searches = [(find, {"row": row}) for row in bands.rows]
+        self._searches = []
         if tables.sags:
             find = Command(found.find_sag_kernel(p), device, {**names, "limits": 0})
             fields = ("row", "code", "block", "limits")
@@ -186,6 +190,9 @@ class EdgeTerms:
         where = {"floats": stage.before.floats, "ints": stage.before.ints, "distance": stage.distance,
                  "row_hit": stage.row_hit}  # fmt: skip
         self._events.counter.clear()
+        near = self._suspects.find(count, where)
+        for search in self._near_searches if near else ():
+            self._collect(search, 0, near, where, (base, bounce, gradient))
         for search in self._searches:
             self._collect(search, 0, count, where, (base, bounce, gradient))
         self._settle(where, base, bounce, gradient)
@@ -245,7 +252,8 @@ class EdgeTerms:
 def visibility_kernels(precision, sags=False):
     """Every kernel of this pass that no other needs; with ``sags`` those of scenes with surfaces given by a sag."""
     kernels = [
-        found.find_kernel(precision), found.find_triangles_kernel(precision), *edges.tally_kernels(precision),
+        *suspect_kernels(precision, found.BEHIND), found.find_kernel(precision), found.find_triangles_kernel(precision),
+        *edges.tally_kernels(precision),
         *(build(precision, sags) for build in (edges.shift_kernel, edges.vet_kernel, edges.pull_kernel)),
     ]  # fmt: skip
     return [*kernels, found.find_sag_kernel(precision)] if sags else kernels
