@@ -14,7 +14,14 @@ GALLERY = [p for p in sorted((ROOT / "examples").glob("*.py")) if not p.name.sta
 # these are run elsewhere, or are figures of the docs
 ELSEWHERE = {"optimize_doublet", "visibility_bias", "warp_pool", "warp_particles"}
 # fewer rays than this and an optimisation has nothing to hold on to
-RAYS = {"caustic": 200_000, "uniform_reflector": 4_000, "lens_network": 300, "ghosts": 100_000, "light_pipe": 60_000}
+RAYS = {
+    "caustic": 200_000,
+    "caustic_lens": 5_000,
+    "uniform_reflector": 4_000,
+    "lens_network": 300,
+    "ghosts": 100_000,
+    "light_pipe": 60_000,
+}
 
 
 def run(*arguments, timeout=600):
