@@ -57,8 +57,9 @@ def letters():
     page = plt.figure(figsize=(1.0, 1.0), dpi=PIXELS)
     page.text(0.5, 0.5, "nsq", ha="center", va="center", fontsize=32, weight="bold", family="DejaVu Sans")
     page.canvas.draw()
+    drawn = 1.0 - np.asarray(page.canvas.buffer_rgba())[::-1, :, 0] / 255.0
     plt.close(page)
-    return 1.0 - np.asarray(page.canvas.buffer_rgba())[::-1, :, 0] / 255.0
+    return drawn
 
 
 picture = letters()
@@ -105,16 +106,15 @@ example.check("correlation with the letters after", likeness(after), 1.0, 0.05 i
 example.check("flux on the screen (W)", after.sum() * (SIZE / PIXELS) ** 2, REACHES, 0.03)
 
 figure, axes = plt.subplots(2, 2, figsize=(10.0, 8.4), layout="constrained")
-axes = axes.ravel()
 box = (-0.5 * SIZE, 0.5 * SIZE, -0.5 * SIZE, 0.5 * SIZE)
-axes[0].imshow(goal, origin="lower", extent=box, cmap="inferno")
-axes[0].set(title="wanted", xlabel="x (mm)", ylabel="y (mm)")
-shown = axes[1].imshow(1e3 * after, origin="lower", extent=box, cmap="inferno")
-figure.colorbar(shown, ax=axes[1], label="mW/mm²")
-axes[1].set(title=f"cast, correlation {likeness(after):.3f}", xlabel="x (mm)", ylabel="y (mm)")
+axes[0, 0].imshow(goal, origin="lower", extent=box, cmap="inferno")
+axes[0, 0].set(title="wanted", xlabel="x (mm)", ylabel="y (mm)")
+shown = axes[0, 1].imshow(1e3 * after, origin="lower", extent=box, cmap="inferno")
+figure.colorbar(shown, ax=axes[0, 1], label="mW/mm²")
+axes[0, 1].set(title=f"cast, correlation {likeness(after):.3f}", xlabel="x (mm)", ylabel="y (mm)")
 surface = (cosines @ (unit * final) @ cosines.T).numpy()
 shaded = LightSource(315, 45).shade(surface, plt.cm.gray, vert_exag=20.0, blend_mode="overlay")
-axes[2].imshow(shaded, origin="lower", extent=(-HALF, HALF, -HALF, HALF))
-axes[2].set(title=f"lens, {np.ptp(surface):.2f} mm between heights", xlabel="x (mm)", ylabel="y (mm)")
-build(final).view(ax=axes[3], num_rays=60, title="from the side")
+axes[1, 0].imshow(shaded, origin="lower", extent=(-HALF, HALF, -HALF, HALF))
+axes[1, 0].set(title=f"lens, {np.ptp(surface):.2f} mm between heights", xlabel="x (mm)", ylabel="y (mm)")
+build(final).view(ax=axes[1, 1], num_rays=60, title="from the side")
 example.finish(figure)
