@@ -122,7 +122,10 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .numbers import suggest
+
+        hint = "" if name.startswith("_") else suggest(name, __all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
     globals()[name] = value
     return value

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ._names import check_attribute
 from .numbers import Number, check_number, stack, to_float
 
 _NUMBERS = ("x", "y", "z", "rx", "ry", "rz")
@@ -55,6 +56,8 @@ class CoordinateSystem:
                 check_number(value, name)
         elif name == "reference_cs":
             self._check_reference(value)
+        elif type(self) is CoordinateSystem:
+            check_attribute(self, name, (*_NUMBERS, "reference_cs"))
         object.__setattr__(self, name, value)
 
     def _check_reference(self, parent) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ._names import check_attribute
 from .numbers import Number, check_number, stack, to_float
 
 _INF = math.inf
@@ -64,6 +65,12 @@ class Geometry:
 
     def __post_init__(self) -> None:
         self.validate()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fields = vars(type(self)).get("__dataclass_fields__")
+        if fields is not None:  # a class that is no dataclass may have whatever attributes it likes
+            check_attribute(self, name, fields)
+        object.__setattr__(self, name, value)
 
     def validate(self) -> None:
         """Check every attribute."""

@@ -25,6 +25,7 @@ from .numbers import suggest
 
 _CATALOGUES = "specs"
 _POPULAR = "popular_glass"
+_NO_GLASS = {"air", "vacuum"}
 
 
 class Page(NamedTuple):
@@ -131,7 +132,8 @@ def find_page(name: Any, supplier: Any = None) -> Page:
         )
     known = [page.name for pages in index.glasses.values() for page in _of(pages, supplier)]
     of_whom = "" if supplier is None else f" of {index.suppliers[supplier.casefold()]}"
-    raise ValueError(f"name got {name!r}, which is no glass{of_whom} in the database.{suggest(name, known)}")
+    hint = " Say VACUUM for no medium" if wanted in _NO_GLASS else suggest(name, known)
+    raise ValueError(f"name got {name!r}, which is no glass{of_whom} in the database.{hint}")
 
 
 @functools.lru_cache(maxsize=256)

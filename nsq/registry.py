@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from ._names import DuplicateNameError, unknown_name
 from .components import SurfaceComponent
 from .compounds import CompoundComponent
 from .detectors import BaseDetector
-from .numbers import suggest
 from .sources import BaseNSQSource
 
 T = TypeVar("T")
-
-
-class _NameError(KeyError):
-    def __str__(self) -> str:  # KeyError would show the message with quotes around it
-        return str(self.args[0])
-
-
-class DuplicateNameError(_NameError, ValueError):
-    """A name that is taken already."""
-
-
-class UnknownNameError(_NameError):
-    """A name that nothing has."""
 
 
 def check_name(name: Any) -> str:
@@ -64,9 +51,7 @@ class _Registry(Generic[T]):
     def get(self, name: str) -> T:
         """The object of that name; KeyError, with the nearest name there is, if there is none."""
         if name not in self._objects:
-            known = list(self._objects)
-            hint = suggest(name, known) if isinstance(name, str) else ""
-            raise UnknownNameError(f"name got {name!r}, which no {self.noun} has; it takes one of {known}.{hint}")
+            raise unknown_name(name, self.noun, self._objects)
         return self._objects[name]
 
     def remove(self, name: str) -> None:

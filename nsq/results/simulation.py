@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._names import ByDetector, BySurface
 from ..diagnostics import Diagnostics, diagnose
 
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ class SimulationResult:
     stopped_by: str = ""
     relative_errors: dict[str, float] = field(default_factory=dict)
     replay: Replay | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        self.detectors, self.surfaces = ByDetector(self.detectors), BySurface(self.surfaces)
+        self.relative_errors = ByDetector(self.relative_errors)
 
     def paths(self, num_rays: int | None = None, policy: SamplingPolicy | None = None) -> PathTable:
         """All ways that the rays of this trace took, grouped by the parts they met and what happened there.

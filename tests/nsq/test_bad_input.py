@@ -272,3 +272,31 @@ def test_what_was_reassigned_is_checked_before_a_trace(change, error, words):
             method()
         for word in words:
             assert word in str(caught.value)
+
+
+def test_names_that_nothing_has_say_the_nearest():
+    scene = nsq.NSQScene()
+    scene.add_source("beam", CS(), beam())
+    scene.add_component("lens", lens())
+    scene.add_detector("film", CS(z=60.0), nsq.IrradianceDetectorConfig(8.0, 8.0, 4, 4))
+    result = scene.trace(100, seed=1)
+    with pytest.raises(KeyError, match=r"name got 'flim', which no detector has; .* Did you mean 'film'\?"):
+        result.detectors["flim"]
+    with pytest.raises(KeyError, match=r"name got 'L\.frnt', which no surface has; .* Did you mean 'L\.front'\?"):
+        result.surfaces["L.frnt"]
+    assert result.detectors.get("flim") is None
+    with pytest.raises(AttributeError, match=r"no attribute 'LensConfg'. Did you mean 'LensConfig'\?"):
+        nsq.LensConfg  # noqa: B018
+    with pytest.raises(ValueError, match="Say VACUUM for no medium"):
+        nsq.NSQMaterial.from_glass("Air")
+
+
+def test_attributes_that_a_shape_or_a_pose_has_not_are_refused():
+    """A misspelt one would be set beside the number that was meant, which would not move."""
+    shape, pose = nsq.ConicGeometry(50.0, 0.0, 10.0), CS()
+    with pytest.raises(AttributeError, match=r"ConicGeometry has no attribute 'radus'.* Did you mean 'radius'\?"):
+        shape.radus = 60.0
+    with pytest.raises(AttributeError, match=r"CoordinateSystem has no attribute 'zz'.* Did you mean 'z'\?"):
+        pose.zz = 1.0
+    shape.radius, pose.z = 60.0, 1.0
+    assert (shape.radius, pose.z) == (60.0, 1.0)
