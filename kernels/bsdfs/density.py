@@ -7,6 +7,8 @@ incident angle, the running integral C_j of f cos over the hemisphere (m of them
 as f is; within a cell s is uniform.
 """
 
+import functools
+
 import warp as wp
 
 from kernels.bsdfs.frames import frames
@@ -16,20 +18,22 @@ from kernels.precision import bundle
 NAME = "density"
 
 
-def build(precision):
-    b, f = bundle(precision), frames(precision)
-    real, array, ld_plain, sin_turn, cos_turn = b.real, b.array, b.ld_plain, b.sin_turn, b.cos_turn
-    vec3, along, bracket = f.vec3, f.along, f.bracket
-    degrees_of, value_at, detach = grids(precision).degrees_of, grids(precision).value_at, b.detach
-    vec2 = wp.types.vector(length=2, dtype=real)
+@functools.cache
+def integrals(precision):
+    """``(between, running)``: where the running integrals of an incident angle are, and one of them.
+
+    Their callers have adjoints that do nothing, since draws are detached.
+    """
+    b = bundle(precision)
+    real, array, ld_plain = b.real, b.array, b.ld_plain
+    bracket = frames(precision).bracket
 
     @wp.func
-    def running(table: array, low: int, high: int, share: real, j: int):
-        return (real(1.0) - share) * ld_plain(table, low + j) + share * ld_plain(table, high + j)
+    def between(table: array, at: int, theta: real):
+        """(m, where the s_j begin, where C begins for the angles below and above, share of the one above).
 
-    @wp.func
-    def drawn(table: array, at: int, theta: real, u: real):
-        """(sin(theta_s)^2, weight) at incidence ``theta`` (degrees)."""
+        m is 0 where ``theta`` (degrees) lies outside the table.
+        """
         n_i = int(ld_plain(table, at))
         n_s = int(ld_plain(table, at + 1))
         first_i = at + 2
@@ -37,17 +41,39 @@ def build(precision):
         m = int(ld_plain(table, more))
         s_at = more + 1
         c_at = s_at + m
+        i = bracket(table, first_i, n_i, theta)
+        i1 = wp.min(i + 1, n_i - 1)
+        share = real(0.0)
+        if i1 > i:
+            share = (theta - ld_plain(table, first_i + i)) / (
+                ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
+            )
+        count = m
+        if theta < ld_plain(table, first_i) or theta > ld_plain(table, first_i + n_i - 1):
+            count = 0
+        return count, s_at, c_at + i * m, c_at + i1 * m, share
+
+    @wp.func
+    def running(table: array, low: int, high: int, share: real, j: int):
+        return (real(1.0) - share) * ld_plain(table, low + j) + share * ld_plain(table, high + j)
+
+    return between, running
+
+
+def build(precision):
+    b, f = bundle(precision), frames(precision)
+    real, array, ld_plain, sin_turn, cos_turn = b.real, b.array, b.ld_plain, b.sin_turn, b.cos_turn
+    vec3, along = f.vec3, f.along
+    degrees_of, value_at, detach = grids(precision).degrees_of, grids(precision).value_at, b.detach
+    between, running = integrals(precision)
+    vec2 = wp.types.vector(length=2, dtype=real)
+
+    @wp.func
+    def drawn(table: array, at: int, theta: real, u: real):
+        """(sin(theta_s)^2, weight) at incidence ``theta`` (degrees)."""
+        m, s_at, row, row1, share = between(table, at, theta)
         out = vec2(real(0.0), real(0.0))
-        if theta >= ld_plain(table, first_i) and theta <= ld_plain(table, first_i + n_i - 1):
-            i = bracket(table, first_i, n_i, theta)
-            i1 = wp.min(i + 1, n_i - 1)
-            share = real(0.0)
-            if i1 > i:
-                share = (theta - ld_plain(table, first_i + i)) / (
-                    ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
-                )
-            row = c_at + i * m
-            row1 = c_at + i1 * m
+        if m > 0:
             total = running(table, row, row1, share, m - 1)
             wanted = u * total
             low = int(0)
@@ -92,37 +118,20 @@ def build_density(precision):
     real, array, ld_plain, detach = b.real, b.array, b.ld_plain, b.detach
     vec3, bracket = f.vec3, f.bracket
     degrees_of, surface_at = grids(precision).degrees_of, grids(precision).surface_at
+    between, running = integrals(precision)
     vec2 = wp.types.vector(length=2, dtype=real)
 
     @wp.func
     def stepped(table: array, at: int, theta: real, sine2: real):
         """(flux per unit of sin(theta_s)^2, flux in all) at incidence ``theta`` (degrees), as `drawn` spreads it."""
-        n_i = int(ld_plain(table, at))
-        n_s = int(ld_plain(table, at + 1))
-        first_i = at + 2
-        more = first_i + n_i + n_s + n_i * n_s
-        m = int(ld_plain(table, more))
-        s_at = more + 1
-        c_at = s_at + m
+        m, s_at, low, high, share = between(table, at, theta)
         out = vec2(real(0.0), real(0.0))
-        inside = theta >= ld_plain(table, first_i) and theta <= ld_plain(table, first_i + n_i - 1)
-        if inside and sine2 >= ld_plain(table, s_at) and sine2 <= ld_plain(table, s_at + m - 1):
-            i = bracket(table, first_i, n_i, theta)
-            i1 = wp.min(i + 1, n_i - 1)
-            share = real(0.0)
-            if i1 > i:
-                share = (theta - ld_plain(table, first_i + i)) / (
-                    ld_plain(table, first_i + i1) - ld_plain(table, first_i + i)
-                )
+        if m > 0 and sine2 >= ld_plain(table, s_at) and sine2 <= ld_plain(table, s_at + m - 1):
             j = bracket(table, s_at, m, sine2)
-            low = c_at + i * m
-            high = c_at + i1 * m
-            one = real(1.0)
-            below = (one - share) * ld_plain(table, low + j) + share * ld_plain(table, high + j)
-            above = (one - share) * ld_plain(table, low + j + 1) + share * ld_plain(table, high + j + 1)
+            below = running(table, low, high, share, j)
+            above = running(table, low, high, share, j + 1)
             width = ld_plain(table, s_at + j + 1) - ld_plain(table, s_at + j)
-            total = (one - share) * ld_plain(table, low + m - 1) + share * ld_plain(table, high + m - 1)
-            out = vec2((above - below) / width, total)
+            out = vec2((above - below) / width, running(table, low, high, share, m - 1))
         return out
 
     @wp.func_grad(stepped)

@@ -6,7 +6,7 @@ pixels of equal height have equal areas (Archimedes).
 
 import warp as wp
 
-from kernels.detectors.frames import local_of
+from kernels.detectors.frames import centred_of, point_of
 from kernels.precision import bundle
 
 NAME = "cylinder"
@@ -15,22 +15,18 @@ NAME = "cylinder"
 def build(precision):
     b = bundle(precision)
     real, array = b.real, b.array
-    local = local_of(precision)
+    point, centred = point_of(precision), centred_of(precision)
 
     @wp.func
     def pixel(
         numbers: array, at: int, nx: int, ny: int, cell: int, x: real, y: real, z: real, u: real, v: real, w: real
     ):
-        a, c, s = local(numbers, at, x - numbers[at], y - numbers[at + 1], z - numbers[at + 2])
+        a, c, s = point(numbers, at, x, y, z)
         phi = real(0.0)
         # on the axis azimuth has no derivative
         if a * a + c * c > real(0.0):
             phi = wp.atan2(c, a)
         degrees = real(57.29577951308232)
-        half = real(0.5)
-        return (
-            (phi * degrees / numbers[at + 9] + half) * real(nx) - half,
-            (s / numbers[at + 10] + half) * real(ny) - half,
-        )
+        return centred(phi * degrees, numbers[at + 9], nx), centred(s, numbers[at + 10], ny)
 
     return pixel

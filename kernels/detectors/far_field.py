@@ -7,7 +7,7 @@ pixel.
 
 import warp as wp
 
-from kernels.detectors.frames import local_of
+from kernels.detectors.frames import centred_of, local_of
 from kernels.precision import bundle
 
 NAME = "far field"
@@ -16,7 +16,7 @@ NAME = "far field"
 def build(precision):
     b = bundle(precision)
     real, array, sqrt = b.real, b.array, b.sqrt
-    local = local_of(precision)
+    local, centred = local_of(precision), centred_of(precision)
 
     @wp.func
     def pixel(
@@ -31,10 +31,7 @@ def build(precision):
             phi = wp.atan2(c, a)
             theta = wp.atan2(sqrt(rho2), wp.abs(s))
         degrees = real(57.29577951308232)
-        half = real(0.5)
-        return (
-            (phi * degrees / numbers[at + 9] + half) * real(nx) - half,
-            theta * degrees / numbers[at + 10] * real(ny) - half,
-        )
+        across = centred(phi * degrees, numbers[at + 9], nx)
+        return across, theta * degrees / numbers[at + 10] * real(ny) - real(0.5)
 
     return pixel

@@ -1,4 +1,4 @@
-"""From the world to a detector's frame."""
+"""From the world to a detector's frame, and from there to pixels."""
 
 import functools
 
@@ -28,3 +28,30 @@ def local_of(precision):
         )
 
     return local
+
+
+@functools.cache
+def point_of(precision):
+    """A Warp function: a point in the detector's frame."""
+    b = bundle(precision)
+    real, array = b.real, b.array
+    local = local_of(precision)
+
+    @wp.func
+    def point(numbers: array, at: int, x: real, y: real, z: real):
+        return local(numbers, at, x - numbers[at], y - numbers[at + 1], z - numbers[at + 2])
+
+    return point
+
+
+@functools.cache
+def centred_of(precision):
+    """A Warp function: the pixel coordinate of a value from -extent / 2 to extent / 2 across ``count`` pixels."""
+    real = bundle(precision).real
+
+    @wp.func
+    def centred(value: real, extent: real, count: int):
+        half = real(0.5)
+        return (value / extent + half) * real(count) - half
+
+    return centred

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from kernels.detectors.frames import local_of
+from kernels.detectors.frames import centred_of, point_of
 from kernels.precision import bundle
 
 NAME = "plane"
@@ -11,14 +11,13 @@ NAME = "plane"
 def build(precision):
     b = bundle(precision)
     real, array = b.real, b.array
-    local = local_of(precision)
+    point, centred = point_of(precision), centred_of(precision)
 
     @wp.func
     def pixel(
         numbers: array, at: int, nx: int, ny: int, cell: int, x: real, y: real, z: real, u: real, v: real, w: real
     ):
-        a, c, _s = local(numbers, at, x - numbers[at], y - numbers[at + 1], z - numbers[at + 2])
-        half = real(0.5)
-        return (a / numbers[at + 9] + half) * real(nx) - half, (c / numbers[at + 10] + half) * real(ny) - half
+        a, c, _s = point(numbers, at, x, y, z)
+        return centred(a, numbers[at + 9], nx), centred(c, numbers[at + 10], ny)
 
     return pixel

@@ -39,11 +39,11 @@ def mesh_bytes(ending):
 def make_files(folder):
     """A good file for every reader: {name: (path, reader)}."""
     sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.nsq.saved_scenes import full_scene, mesh_scene
     from tests.nsq.test_formats_luminaires import lopsided
     from tests.nsq.test_formats_rays import table
     from tests.nsq.test_formats_zmx import TESSAR, zmx
     from tests.nsq.test_saving import scene
-    from tests.nsq.test_serialization import full_scene, mesh_scene
 
     whole = full_scene()
     for name in ("A", "G"):
