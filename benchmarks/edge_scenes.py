@@ -150,6 +150,29 @@ def side(v):
     return obstacle(shape, CS(rx=math.pi / 2))
 
 
+def crossing(v):
+    """A black plane that crosses a mirror: what comes back is what meets the mirror first."""
+    scene = bench()
+    plane = nsq.FinitePlaneGeometry(30.0, 30.0)
+    scene.add_component("M", nsq.ReflectiveComponent(CS(z=v["z"]), plane, 1.0))
+    scene.add_component("O", nsq.AbsorbingComponent(CS(x=v["x"], ry=v["turn"]), plane))
+    scene.remove_detector("D")
+    scene.add_detector("D", CS(z=-15.0), nsq.IrradianceDetectorConfig(10.0, 10.0, 8, 8))
+    return scene
+
+
+def dome(v):
+    """A black cap of a sphere that stands through a mirror: it shadows what its circle there holds."""
+    scene = crossing({"x": 0.0, "z": v["z"], "turn": 0.0})
+    scene.remove_component("O")
+    cap = nsq.ConicGeometry(v["radius"], 0.0, 1.3)
+    scene.add_component("O", nsq.AbsorbingComponent(CS(x=0.2, z=-0.5), cap))
+    return scene
+
+
+# of the beam at x = 0.5
+CHORD = 2.0 * math.sqrt(RADIUS**2 - 0.25)
+
 CLOSED = {
     "stop": (
         {"a": 1.2}, lambda v: obstacle(nsq.AnnularPlaneGeometry(v["a"], 9.0)), {"a": 2.4 * math.pi * E},
@@ -191,6 +214,16 @@ CLOSED = {
         # the parabola x + y^2 / 2 leaves the beam at y = +-sqrt(3)
         {"x": -0.5, "radius": 1.0, "a4": 0.0}, bowl,
         {"x": 2.0 * 3.0**0.5 * E, "radius": -(3.0**0.5) * E, "a4": 3.6 * 3.0**0.5 * E},
+    ),
+    "crossing": (
+        # at the height z of the mirror, the black plane stands at x - z / tan(turn)
+        {"x": 0.5, "z": 0.0, "turn": -0.8}, crossing,
+        {"x": -CHORD * E, "z": -CHORD / math.tan(0.8) * E, "turn": 0.0},
+    ),
+    "dome": (
+        # rho^2 = 2 radius s - s^2 at the depth s = z + 0.5 below its top
+        {"radius": 1.4, "z": 0.1}, dome,
+        {"radius": -1.2 * math.pi * E, "z": -1.6 * math.pi * E},
     ),
     "source": (
         {"radius": 2.0}, lambda v: obstacle(nsq.AnnularPlaneGeometry(1.2, 9.0), scene=bench(radius=v["radius"])),

@@ -34,6 +34,8 @@ MOVING = ("numbers", "index", "source_numbers", "sag_numbers", "limits", "triang
 _PILOTS, _FEW = 4096, 16
 # the width at a side of a triangle is a share of this many radii of its inscribed circle
 _INSCRIBED = 10.0
+# rays look for a surface that crosses another within so many widths of a band
+_BESIDE = 2.0
 # of coordinates, which float32 rounds
 _ROUNDING = 1e-6
 # a band is at least this many of the least distances to another surface
@@ -45,15 +47,19 @@ def bands_of(ir: SceneIR, tables: Tables, run: Run, width: float) -> Bands | Non
     scales = _scales(ir)
     if not scales.any():
         return None
-    widths = width * np.minimum(scales, _spreads(ir, tables, run)[:, None])
-    widths = np.where(widths > _LEAST * run.eps, widths, 0.0)
+    pilots = _Pilots(ir, tables, run)
+    widths = width * np.minimum(scales, pilots.spreads()[:, None])
+    widths = np.where((widths > _LEAST * run.eps) & np.isfinite(widths), widths, 0.0)
     of_sags = [row for row, *_ in ir.geometry.sags]
     rows = np.setdiff1d(np.flatnonzero(widths[:, : rims.SIDE_A].any(axis=1)), of_sags)
     tree_rows = np.flatnonzero(widths[:, rims.SIDE_A] > 0.0)
     corners = ir.geometry.triangles[ir.geometry.triangle_of_row[tree_rows]].reshape(-1, 3, 3)
     # float32 boxes, which a ray may pass by up to a band's width in the plane of the triangle
     grow = 2.0 * widths[tree_rows, rims.SIDE_A, None] + _ROUNDING * np.abs(corners).max(initial=0.0)
-    return Bands.build(tables, run, widths, rows, tree_rows, corners.min(axis=1) - grow, corners.max(axis=1) + grow)
+    crossing = pilots.crossing(widths[:, rims.AT_CROSSING])
+    return Bands.build(
+        tables, run, widths, rows, crossing, tree_rows, corners.min(axis=1) - grow, corners.max(axis=1) + grow
+    )
 
 
 def _scales(ir: SceneIR) -> np.ndarray:
@@ -81,25 +87,68 @@ def _scales(ir: SceneIR) -> np.ndarray:
     a, b, c = ir.geometry.triangles[triangle[triangle >= 0]].reshape(-1, 3, 3).transpose(1, 0, 2)
     around = sum(np.linalg.norm(side, axis=1) for side in (b - a, c - b, a - c))
     scales[triangle >= 0, rims.SIDE_A] = _INSCRIBED * np.linalg.norm(np.cross(b - a, c - a), axis=1) / around
+    # what two surfaces share may be as long as either, and no wider than the light: see `_Pilots.spreads`
+    crossing = np.minimum(radius, np.minimum(outer, limits[:, rims.HALF_X : rims.HALF_Y + 1].min(axis=1)))
     scales[~np.isfinite(scales)] = 0.0
+    scales[:, rims.AT_CROSSING] = np.where(triangle < 0, crossing, 0.0)
+    scales[[row for row, *_ in ir.geometry.sags], rims.AT_CROSSING] = 0.0
     return scales
 
 
-def _spreads(ir: SceneIR, tables: Tables, run: Run) -> np.ndarray:
-    """Twice the standard deviation of where pilot rays meet each row (a uniform disk's radius), or infinity."""
-    each = max(_PILOTS // len(run.sources), _FEW)
-    lane = ReplayLane(tables, run, min(each, run.num_rays) + 8, fills_maps=False)
-    count, total, square = (np.zeros(s) for s in (ir.num_rows, (ir.num_rows, 3), ir.num_rows))
-    for source in run.sources:
-        record = lane.trace(source.start, min(source.stop, source.start + each))
-        for stage, step in zip(record.stages, record.steps, strict=True):
-            row, places = _met(stage, step.count)
-            count += np.bincount(row, minlength=ir.num_rows)
-            np.add.at(total, row, places)
-            np.add.at(square, row, (places**2).sum(axis=1))
-    mean = total / np.maximum(count, 1.0)[:, None]
-    variance = np.maximum(square / np.maximum(count, 1.0) - (mean**2).sum(axis=1), 0.0)
-    return np.where(count >= _FEW, np.sqrt(2.0 * variance), np.inf)
+class _Pilots:
+    """Where a few thousand rays, the first of each source, meet each row."""
+
+    def __init__(self, ir: SceneIR, tables: Tables, run: Run) -> None:
+        self._ir = ir
+        each = max(_PILOTS // len(run.sources), _FEW)
+        lane = ReplayLane(tables, run, min(each, run.num_rays) + 8, fills_maps=False)
+        met = []
+        for source in run.sources:
+            record = lane.trace(source.start, min(source.stop, source.start + each))
+            met += [_met(stage, step.count) for stage, step in zip(record.stages, record.steps, strict=True)]
+        self._rows, self._places = (np.concatenate(column) for column in zip(*met, strict=True))
+
+    def spreads(self) -> np.ndarray:
+        """Twice the standard deviation of places on each row (a uniform disk's radius), or infinity for too few."""
+        count, total, square = (np.zeros(s) for s in (self._ir.num_rows, (self._ir.num_rows, 3), self._ir.num_rows))
+        np.add.at(count, self._rows, 1.0)
+        np.add.at(total, self._rows, self._places)
+        np.add.at(square, self._rows, (self._places**2).sum(axis=1))
+        mean = total / np.maximum(count, 1.0)[:, None]
+        variance = np.maximum(square / np.maximum(count, 1.0) - (mean**2).sum(axis=1), 0.0)
+        return np.where(count >= _FEW, np.sqrt(2.0 * variance), np.inf)
+
+    def crossing(self, widths: np.ndarray) -> np.ndarray:
+        """Analytic rows that may cross: on either of two, light is seen close to the other.
+
+        ``widths`` (rows,) are those of bands at crossings. Surfaces that only come close, as in the corner of a lens,
+        are among them, and are sorted out later.
+        """
+        geometry, limits = self._ir.geometry, self._ir.tensors.limits.detach().cpu().numpy()
+        numbers = self._ir.tensors.numbers.detach().cpu().numpy()
+        lower, upper = np.full(len(numbers), -np.inf), np.full(len(numbers), np.inf)
+        lower[geometry.tree_rows], upper[geometry.tree_rows] = geometry.tree_lower[:, 0], geometry.tree_upper[:, 0]
+        kept = np.flatnonzero(widths[self._rows] > 0.0)
+        kept = kept[np.argsort(self._places[kept, 0], kind="stable")]
+        rows, places = self._rows[kept], self._places[kept]
+        close = set()
+        for row in np.flatnonzero(widths > 0.0):
+            slack = _BESIDE * widths[row]
+            some = slice(*np.searchsorted(places[:, 0], (lower[row] - slack, upper[row] + slack)))
+            q = places[some] - numbers[row, :3]
+            axis, (a, d, g, e) = numbers[row, 3:6], numbers[row, COEFFICIENTS:]
+            z = q @ axis
+            value = a * (q**2).sum(axis=1) + d * z**2 + 2.0 * g * z + e
+            steep = 2.0 * np.linalg.norm(a * q + (d * z + g)[:, None] * axis, axis=1)
+            near = (rows[some] != row) & (np.abs(value) < slack * steep)
+            rho = np.linalg.norm(q - z[:, None] * axis, axis=1)
+            near &= (rho > limits[row, rims.RHO_MIN] - slack) & (rho < limits[row, rims.RHO_MAX] + slack)
+            near &= (z > limits[row, rims.Z_MIN] - slack) & (z < limits[row, rims.Z_MAX] + slack)
+            for axes, half in ((rims.AXIS_X, rims.HALF_X), (rims.AXIS_Y, rims.HALF_Y)):
+                near &= np.abs(q @ limits[row, axes : axes + 3]) < limits[row, half] + slack
+            close |= {(int(row), int(other)) for other in np.unique(rows[some][near])}
+        crossing = {row for row, other in close if (other, row) in close}
+        return np.array(sorted(crossing), dtype=np.int64)
 
 
 def _met(stage: Any, count: int) -> tuple[np.ndarray, np.ndarray]:

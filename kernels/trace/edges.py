@@ -16,7 +16,20 @@ from kernels.precision import INT, LONG, bundle, ldi, sti
 from kernels.shapes.quadric import NUM_NUMBERS
 from kernels.trace import layout as at
 from kernels.trace import rims as edge
-from kernels.trace.events import CELL, DIFFERENCE, DISTANCE, HAIR, KIND, NEAR, POINT, ROW, WEIGHT, edge_module, rays_of
+from kernels.trace.events import (
+    CELL,
+    DIFFERENCE,
+    DISTANCE,
+    HAIR,
+    KIND,
+    NEAR,
+    OTHER,
+    POINT,
+    ROW,
+    WEIGHT,
+    edge_module,
+    rays_of,
+)
 from kernels.trace.rims import rims
 from kernels.trace.search import FAR
 
@@ -32,7 +45,7 @@ def shift_kernel(precision, sags=False):
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
     r = rims(precision, sags)
-    vec3, gap, settle, form, at_limit = r.vec3, r.gap, r.settle, r.form, r.at_limit
+    vec3, gap, settle, form, at_limit, width_of = r.vec3, r.gap, r.settle, r.form, r.at_limit, r.width_of
     place, heading = rays_of(precision)
 
     @wp.func
@@ -97,7 +110,11 @@ def shift_kernel(precision, sags=False):
         row = ldi(events, wp.static(ROW), room, e)
         kind = ldi(events, wp.static(KIND), room, e)
         t = ld(event_floats, wp.static(DISTANCE), room, e)
-        width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.min(kind, wp.static(edge.SIDE_A))]
+        other = ldi(events, wp.static(OTHER), room, e)
+        width = width_of(widths, row, kind)
+        if other >= 0:
+            # both surfaces sample their crossing, and must do so alike
+            width = wp.min(width, width_of(widths, other, kind))
         hair = wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
         u = heading(floats, n, i)
         o = place(floats, n, i)
@@ -124,7 +141,7 @@ def shift_kernel(precision, sags=False):
         across = vec3()
         for k in range(wp.static(_STEPS)):
             g, across, t, fine = gap(
-                o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+                o, u, t, kind, row, other, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
             )
             if k == 0:
                 first = g
@@ -140,6 +157,10 @@ def shift_kernel(precision, sags=False):
         # an edge that the ray cannot be brought to close by is none of its own
         if not (wp.abs(g) < real(0.1) * hair and moved < real(8.0) * width):
             ok = False
+        if other >= 0:
+            # the gap of a crossing is a length along the ray, and its band is as wide as others across it
+            width = width * wp.length(across)
+            hair = hair * wp.length(across)
         across = across / wp.max(wp.dot(across, across), real(1.0e-30))
         step = hair * across
         point = o + t * u
@@ -152,6 +173,19 @@ def shift_kernel(precision, sags=False):
         elif last >= 0 and triangle_of_row[wp.max(last, 0)] < 0:
             begin = o + settle(o, u, last, rows, numbers, sag_numbers) * u
             half = on_surface(begin, u, across, last, rows, numbers, limits, sag_numbers, widths, width)
+        if kind < wp.static(edge.SILHOUETTE) and width_of(widths, row, wp.static(edge.SILHOUETTE)) > real(0.0):
+            # a curved surface is not met at all beyond its silhouette
+            s = t
+            depth = real(0.0)
+            slope = across
+            fine = bool(True)
+            for _ in range(2):
+                depth, slope, s, fine = gap(
+                    o, u, s, wp.static(edge.SILHOUETTE), row, -1, triangle_of_row[row], rows, numbers, limits,
+                    triangles, sag_numbers,
+                )  # fmt: skip
+            if fine:
+                half = until(depth, wp.dot(slope, across), half)
         half = wp.max(half, least)
         # the biweight kernel: symmetric, so that the bias is of second order in the width
         x = wp.min(wp.abs(first) / half, real(1.0))
@@ -214,7 +248,7 @@ def vet_kernel(precision, sags=False):
     b = bundle(precision)
     real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
     r = rims(precision, sags)
-    vec3, at_limit, at_side, gap = r.vec3, r.at_limit, r.at_side, r.gap
+    vec3, at_limit, at_side, gap, width_of = r.vec3, r.at_limit, r.at_side, r.gap, r.width_of
     place, heading = rays_of(precision)
 
     @wp.func
@@ -249,7 +283,10 @@ def vet_kernel(precision, sags=False):
         e = wp.tid()
         row = ldi(events, wp.static(ROW), room, e)
         kind = ldi(events, wp.static(KIND), room, e)
-        width = widths[row * wp.static(edge.NUM_WIDTHS) + wp.min(kind, wp.static(edge.SIDE_A))]
+        crossed = ldi(events, wp.static(OTHER), room, e)
+        width = width_of(widths, row, kind)
+        if crossed >= 0:
+            width = wp.min(width, width_of(widths, crossed, kind))
         near = real(wp.static(NEAR)) * wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
         point = vec3(
             ld(event_floats, wp.static(POINT), room, e), ld(event_floats, wp.static(POINT + 1), room, e),
@@ -270,25 +307,31 @@ def vet_kernel(precision, sags=False):
             if kind < wp.static(edge.SILHOUETTE) and sharp > real(0.0):
                 # A rim that lies on the silhouette, as that of a half ball seen along its axis: both are one edge, and
                 # the silhouette reports it, as long as its own inner ray meets the surface.
+                o = place(floats, n, e)
                 depth = real(0.0)
                 fine = bool(True)
                 for _ in range(2):
                     depth, _across, t, fine = gap(
-                        place(floats, n, e),
-                        u,
-                        t,
-                        wp.static(edge.SILHOUETTE),
-                        row,
-                        triangle_of_row[row],
-                        rows,
-                        numbers,
-                        limits,
-                        triangles,
-                        sag_numbers,
-                    )
+                        o, u, t, wp.static(edge.SILHOUETTE), row, -1, triangle_of_row[row], rows, numbers, limits,
+                        triangles, sag_numbers,
+                    )  # fmt: skip
                 if fine and wp.abs(depth) < real(wp.static(HAIR)) * (width + sharp):
                     seen = False
-        if seen:
+        if seen and crossed >= 0:
+            # the other ray must meet the other surface there, and neither surface may end there: that is an edge
+            j = e + count
+            o = place(floats, n, j)
+            t = ld(distance, wp.static(at.NEAREST), n, j)
+            if ldi(row_hit, 0, n, j) != crossed or wp.length(o + t * heading(floats, n, j) - point) > near:
+                seen = False
+            for k in range(2):
+                surface = row
+                if k == 1:
+                    surface = crossed
+                rest, its = nearest_edge(point, surface, numbers, limits, triangles, -1, widths)
+                if its >= 0 and rest < near:
+                    seen = False
+        elif seen:
             j = e + count
             other = ldi(row_hit, 0, n, j)
             if other >= 0 and other != row:
@@ -299,12 +342,11 @@ def vet_kernel(precision, sags=False):
                     rest, its = nearest_edge(o + t * u, other, numbers, limits, triangles, triangle, widths)
                     if wp.abs(rest) < near and its >= 0:
                         _g, across, _t, _fine = gap(
-                            o, u, t, its, other, triangle, rows, numbers, limits, triangles, sag_numbers
+                            o, u, t, its, other, -1, triangle, rows, numbers, limits, triangles, sag_numbers
                         )
-                        wide = widths[other * wp.static(edge.NUM_WIDTHS) + wp.min(its, wp.static(edge.SIDE_A))]
-                        wide = wide / wp.length(across)
+                        wide = width_of(widths, other, its) / wp.length(across)
                         _g, across, _t, _fine = gap(
-                            o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+                            o, u, t, kind, row, -1, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
                         )
                         share = width / (width + wide * wp.length(across))
         if not seen:
@@ -367,11 +409,12 @@ def pull_kernel(precision, sags=False):
         i = events[wp.static(CELL) * room + e]
         row = events[wp.static(ROW) * room + e]
         kind = events[wp.static(KIND) * room + e]
+        other = events[wp.static(OTHER) * room + e]
         t = event_floats[wp.static(DISTANCE) * room + e]
         o = vec3(floats[wp.static(at.X) * n + i], floats[wp.static(at.Y) * n + i], floats[wp.static(at.Z) * n + i])
         u = vec3(floats[wp.static(at.L) * n + i], floats[wp.static(at.M) * n + i], floats[wp.static(at.N) * n + i])
         g, _slope, _closer, _fine = gap(
-            o, u, t, kind, row, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
+            o, u, t, kind, row, other, triangle_of_row[row], rows, numbers, limits, triangles, sag_numbers
         )
         value[e] = g
 

@@ -18,9 +18,9 @@ from kernels.trace.rims import rims
 from kernels.trace.sags import NUM_FRAME, SAMPLES, frame_of, surface_of, ways_of
 from kernels.trace.search import FAR
 
-# columns of an event: the ray's cell, the row, the kind of edge
-CELL, ROW, KIND = range(3)
-NUM_EVENT_INTS = 3
+# columns of an event: the ray's cell, the row, the kind of edge, and the row that it crosses or -1
+CELL, ROW, KIND, OTHER = range(4)
+NUM_EVENT_INTS = 4
 # float columns: distance along the ray, weight, what the two fates differ by, and the point of the edge
 DISTANCE, WEIGHT, DIFFERENCE, POINT = 0, 1, 2, 3
 NUM_EVENT_FLOATS = 6
@@ -73,8 +73,10 @@ def event_of(precision):
             sti(events, wp.static(CELL), room, e, i)
             sti(events, wp.static(ROW), room, e, row)
             sti(events, wp.static(KIND), room, e, kind)
+            sti(events, wp.static(OTHER), room, e, -1)
             st(event_floats, wp.static(DISTANCE), room, e, t)
             st(event_floats, wp.static(DIFFERENCE), room, e, real(0.0))
+        return e
 
     return enter
 
@@ -142,7 +144,7 @@ def find_kernel(precision):
                     steep = two * wp.length(a * p + (d * z + g) * axis)
                     miss = disc / wp.abs(A) / wp.max(steep, real(1.0e-30))
                     if wp.abs(miss) < w and within(p, z, axis, limits, widths, row, w):
-                        enter(t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
+                        _e = enter(t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
             if disc >= zero:
                 root = wp.sqrt(disc)
                 h = -(B + wp.where(B < zero, -root, root))
@@ -170,7 +172,7 @@ def find_kernel(precision):
                             if w > zero and sheet >= -w * wp.abs(rise) and t < far + real(wp.static(BEHIND)) * w:
                                 near, _slope = at_limit(p, z, axis, limits, row, kind)
                                 if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
-                                    enter(t, i, row, kind, events, event_floats, counter, room)
+                                    _e = enter(t, i, row, kind, events, event_floats, counter, room)
 
     return find
 
@@ -218,13 +220,81 @@ def find_triangles_kernel(precision):
                         d, _d = at_side(p, normal, triangles, k, 2)
                         if wp.min(a, wp.min(c, d)) > -width:
                             if a < width:
-                                enter(t, i, row, wp.static(edge.SIDE_A), events, event_floats, counter, room)
+                                _e = enter(t, i, row, wp.static(edge.SIDE_A), events, event_floats, counter, room)
                             if c < width:
-                                enter(t, i, row, wp.static(edge.SIDE_B), events, event_floats, counter, room)
+                                _e = enter(t, i, row, wp.static(edge.SIDE_B), events, event_floats, counter, room)
                             if d < width:
-                                enter(t, i, row, wp.static(edge.SIDE_C), events, event_floats, counter, room)
+                                _e = enter(t, i, row, wp.static(edge.SIDE_C), events, event_floats, counter, room)
 
     return find_triangles
+
+
+@functools.cache
+def find_crossings_kernel(precision):
+    """Events of rays that meet an analytic row where another one crosses it."""
+    b = bundle(precision)
+    real, array, ld, ld_plain = b.real, b.array, b.ld, b.ld_plain
+    r = rims(precision)
+    vec3, at_limit = r.vec3, r.at_limit
+    place, heading = rays_of(precision)
+    enter = event_of(precision)
+
+    @wp.func
+    def normal(p: vec3, row: int, numbers: array):
+        """grad F / 2 of an analytic row."""
+        m = row * wp.static(NUM_NUMBERS)
+        axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+        q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+        rise = ld_plain(numbers, m + 7) * wp.dot(axis, q) + ld_plain(numbers, m + 8)
+        return ld_plain(numbers, m + 6) * q + rise * axis
+
+    @wp.kernel(module=edge_module(precision), enable_backward=False)
+    def find_crossings(
+        floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, limits: array, triangle_of_row: INT,
+        widths: array, row: int, start: int, eps: real, events: INT, event_floats: array, counter: INT,
+        n: wp.int64, room: wp.int64,
+    ):  # fmt: skip
+        i = start + wp.tid()
+        met = ldi(row_hit, 0, n, i)
+        last = ldi(ints, wp.static(at.LAST), n, i)
+        # a ray that starts on one of the two has left it behind
+        if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE) and met >= 0 and met != row and last != row:
+            k = row * wp.static(edge.NUM_WIDTHS)
+            met_width = widths[met * wp.static(edge.NUM_WIDTHS) + wp.static(edge.AT_CROSSING)]
+            width = wp.min(met_width, widths[k + wp.static(edge.AT_CROSSING)])
+            if width > real(0.0) and last != met and triangle_of_row[met] < 0:
+                m = row * wp.static(NUM_NUMBERS)
+                t = ld(distance, wp.static(at.NEAREST), n, i)
+                u = heading(floats, n, i)
+                axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+                p = place(floats, n, i) + t * u
+                q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+                a = ld_plain(numbers, m + 6)
+                d = ld_plain(numbers, m + 7)
+                g = ld_plain(numbers, m + 8)
+                z = wp.dot(axis, q)
+                late = a * wp.dot(q, q) + d * z * z + real(2.0) * g * z + ld_plain(numbers, m + 9)
+                away = real(2.0) * (a * q + (d * z + g) * axis)
+                leaves = wp.dot(away, u)
+                # the slope of the gap across the ray, which is 0 for surfaces that run side by side
+                own = normal(p, met, numbers)
+                toward = wp.dot(own, u)
+                across = own * leaves - away * toward
+                if wp.abs(late * toward) < width * wp.length(across) and leaves != real(0.0):
+                    # along the ray to the other surface, which may end before
+                    q = q - u * (late / leaves)
+                    inside = bool(True)
+                    for kind in range(wp.static(edge.SILHOUETTE)):
+                        if widths[k + kind] > real(0.0):
+                            rest, _slope = at_limit(q, wp.dot(axis, q), axis, limits, row, kind)
+                            if rest < -width:
+                                inside = False
+                    if inside:
+                        e = enter(t, i, met, wp.static(edge.CROSSING), events, event_floats, counter, room)
+                        if wp.int64(e) < room:
+                            sti(events, wp.static(OTHER), room, e, row)
+
+    return find_crossings
 
 
 @functools.cache
@@ -284,7 +354,7 @@ def find_sag_kernel(precision):
                         if own and bend * leaves < real(0.0):
                             near = False
                         if near and middle < far + behind and x * x + y * y < (radius + w) * (radius + w):
-                            enter(middle, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
+                            _e = enter(middle, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
                     for part in range(2):
                         a = low
                         fa = f_low
@@ -301,7 +371,7 @@ def find_sag_kernel(precision):
                             y = o[1] + t * u[1]
                             g = radius - wp.sqrt(x * x + y * y)
                             if wp.abs(g) < width and t < far + real(wp.static(BEHIND)) * width:
-                                enter(t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
+                                _e = enter(t, i, row, wp.static(edge.OUTER), events, event_floats, counter, room)
                     low = high
                     f_low = f_high
                     slope_low = slope_high

@@ -7,6 +7,7 @@ surface. With p the point where the ray meets the surface as if it went on for e
     triangles            the distance of p from the edge, in the plane of the triangle
     sags                 the distance of p from the rim, across the axis
     silhouettes          -sign(A) F(p) / |grad F(p)| at the point of the ray where F has its extremum,
+    crossings            how much later along the ray it would meet the other surface,
 
 A being half the second derivative of F along the ray: a first-order distance from a curved surface that the ray misses.
 Point and distance are found elsewhere and handed in as a plain number t; one Newton step, or for a silhouette the
@@ -27,13 +28,14 @@ from kernels.trace.sags import NUM_FRAME, frame_of, surface_of
 AXIS_X, AXIS_Y, RHO_MIN, RHO_MAX, HALF_X, HALF_Y, Z_MIN, Z_MAX = 0, 3, 6, 7, 8, 9, 10, 11
 NUM_LIMITS = 12
 
-# kinds of edges; a row has one each of the first nine, a triangle the last three
+# kinds of edges; a row has one each of the first nine, a triangle the next three, and a pair of rows the last
 INNER, OUTER, X_LOW, X_HIGH, Y_LOW, Y_HIGH, Z_LOW, Z_HIGH, SILHOUETTE = range(9)
-SIDE_A, SIDE_B, SIDE_C = 9, 10, 11
+SIDE_A, SIDE_B, SIDE_C, CROSSING = 9, 10, 11, 12
 # the second derivative of a sag along a ray is a difference over this share of its radius
 _STEP = 1e-3
-# widths kept for a row: nine kinds, and one for the sides of a triangle
-NUM_WIDTHS = 10
+# widths kept for a row: nine kinds, one for the sides of a triangle, one for crossings
+AT_CROSSING = 10
+NUM_WIDTHS = 11
 
 
 @functools.cache
@@ -43,6 +45,14 @@ def rims(precision, sags=False):
     real, array, detach = b.real, b.array, b.detach
     vec3, to_local, to_world, frame_origin = frame_of(precision)
     surface = surface_of(precision)
+
+    @wp.func
+    def width_of(widths: array, row: int, kind: int):
+        """The half width of the band at an edge of a row."""
+        column = wp.min(kind, wp.static(SIDE_A))
+        if kind == wp.static(CROSSING):
+            column = wp.static(AT_CROSSING)
+        return widths[row * wp.static(NUM_WIDTHS) + column]
 
     @wp.func
     def at_limit(q: vec3, z: real, axis: vec3, limits: array, row: int, kind: int):
@@ -133,12 +143,13 @@ def rims(precision, sags=False):
 
     @wp.func
     def gap(
-        o: vec3, u: vec3, t: real, kind: int, row: int, triangle: int, rows: LONG, numbers: array, limits: array,
-        triangles: array, sag_numbers: array,
+        o: vec3, u: vec3, t: real, kind: int, row: int, other: int, triangle: int, rows: LONG, numbers: array,
+        limits: array, triangles: array, sag_numbers: array,
     ):  # fmt: skip
         """(gap, its gradient by o, a closer distance, whether they may be used) of a ray at about the distance ``t``.
 
-        The gap is differentiable in the ray and in the surface's numbers, limits, corners and sag, not in t.
+        ``other`` is the row that a surface crosses, where that is the kind of the edge. The gap is differentiable in
+        the ray and in the surface's numbers, limits, corners and sag, not in t.
         """
         r = row * wp.static(NUM_NUMBERS)
         one = real(1.0)
@@ -177,7 +188,27 @@ def rims(precision, sags=False):
             step = -value / toward
             closer = t + detach(step)
             p = p + step * u
-            if kind >= wp.static(SIDE_A):
+            if kind == wp.static(CROSSING):
+                # to the other surface by plain numbers, then one step that has the derivatives
+                late, away = form(p, other, rows, numbers, sag_numbers)
+                first = wp.dot(away, u)
+                wait = real(0.0)
+                if first != real(0.0):
+                    wait = detach(-late / first)
+                late, away = form(p + wait * u, other, rows, numbers, sag_numbers)
+                again = wp.dot(away, u)
+                more = real(0.0)
+                if again != real(0.0):
+                    more = detach(-late / again)
+                wait = wait + more
+                late, away = form(p + wait * u, other, rows, numbers, sag_numbers)
+                leaves = detach(wp.dot(away, u))
+                if wp.abs(leaves) < real(1.0e-4) * detach(wp.length(away)):
+                    fine = False
+                    leaves = one
+                g = wait - late / leaves
+                slope = -away / leaves
+            elif kind >= wp.static(SIDE_A):
                 g, slope = at_side(p, axis, triangles, triangle, kind - wp.static(SIDE_A))
             else:
                 q = p - vec3(numbers[r], numbers[r + 1], numbers[r + 2])
@@ -185,4 +216,6 @@ def rims(precision, sags=False):
             slope = slope - normal * (wp.dot(slope, u) / toward)
         return g, slope, closer, fine
 
-    return SimpleNamespace(vec3=vec3, at_limit=at_limit, at_side=at_side, form=form, settle=settle, gap=gap)
+    return SimpleNamespace(
+        vec3=vec3, width_of=width_of, at_limit=at_limit, at_side=at_side, form=form, settle=settle, gap=gap
+    )

@@ -37,19 +37,21 @@ class Bands:
     """The edges of a scene on one device; lanes share it.
 
     ``widths``, (rows, `rims.NUM_WIDTHS`) flat, are half widths of bands in mm, 0 where there is no edge. ``rows`` are
-    the analytic rows that have any, ``tree_rows`` the triangles, and ``tree`` holds their boxes, grown;
-    ``widest`` is the widest band of those. ``sources`` has first id, last id + 1 and kind of each.
+    the analytic rows that have any, ``crossing`` those that may cross another row, ``tree_rows`` the triangles, and
+    ``tree`` holds their boxes, grown; ``widest`` is the widest band of those. ``sources`` has first id, last id + 1 and
+    kind of each.
     """
 
     widths: wp.array
     rows: tuple
+    crossing: tuple
     tree_rows: wp.array
     tree: object
     widest: float
     sources: wp.array
 
     @classmethod
-    def build(cls, tables, run, widths, rows, tree_rows, lower, upper):
+    def build(cls, tables, run, widths, rows, crossing, tree_rows, lower, upper):
         """From host arrays; ``lower`` and ``upper`` (n, 3) are the corners of the triangles' boxes."""
         device = tables.device
         tree = None
@@ -57,7 +59,7 @@ class Bands:
             tree = wp.Bvh(*(wp.array(c.astype(np.float32), dtype=wp.vec3, device=device) for c in (lower, upper)))
         return cls(
             wp.array(np.ascontiguousarray(widths).ravel(), dtype=REALS[tables.precision], device=device),
-            tuple(int(row) for row in rows),
+            tuple(int(row) for row in rows), tuple(int(row) for row in crossing),
             wp.array(np.asarray(tree_rows, dtype=np.int32), dtype=wp.int32, device=device), tree,
             float(np.max(widths[:, rims.SIDE_A])),
             wp.array([n for s in run.sources for n in (s.start, s.stop, s.kind)], dtype=wp.int32, device=device),
@@ -171,6 +173,9 @@ class EdgeTerms:
         find = Command(found.find_kernel(p), device, {**names, "suspects": self._suspects.cells})
         self._near_searches = [(find, {"row": row}) for row in bands.rows]
         self._searches = []
+        if bands.crossing:
+            find = Command(found.find_crossings_kernel(p), device, names)
+            self._searches += [(find, {"row": row}) for row in bands.crossing]
         if tables.sags:
             find = Command(found.find_sag_kernel(p), device, {**names, "limits": 0})
             fields = ("row", "code", "block", "limits")
@@ -253,6 +258,7 @@ def visibility_kernels(precision, sags=False):
     """Every kernel of this pass that no other needs; with ``sags`` those of scenes with surfaces given by a sag."""
     kernels = [
         *suspect_kernels(precision, found.BEHIND), found.find_kernel(precision), found.find_triangles_kernel(precision),
+        found.find_crossings_kernel(precision),
         *edges.tally_kernels(precision),
         *(build(precision, sags) for build in (edges.shift_kernel, edges.vet_kernel, edges.pull_kernel)),
     ]  # fmt: skip
