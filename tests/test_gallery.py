@@ -17,6 +17,7 @@ ELSEWHERE = {"optimize_doublet", "visibility_bias", "warp_pool", "warp_particles
 RAYS = {
     "caustic": 200_000,
     "caustic_lens": 5_000,
+    "mosaic_mirror": 3_000,
     "uniform_reflector": 4_000,
     "lens_network": 300,
     "ghosts": 100_000,
