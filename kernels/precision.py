@@ -124,6 +124,12 @@ def bundle(name):
     @wp.func_native(table, adj_snippet="")
     def ld_plain(a: array, j: int) -> real: ...
 
+    # a cell of a column, read in the same way: so that cells may be moved to another state's in vectorised code
+    moved = table.replace("[(long long)j]", "[(long long)c * n + (long long)i]")
+
+    @wp.func_native(moved, adj_snippet="")
+    def ld_moved(a: array, c: int, n: wp.int64, i: int) -> real: ...
+
     # a scene number: its gradient goes to this ray's own cell of an accumulator column, and is summed afterwards
     @wp.func_native(table, adj_snippet="acc.data[(long long)c * n + (long long)i] = adj_ret;")
     def ld_number(a: array, j: int, acc: array, c: int, n: wp.int64, i: int) -> real: ...
@@ -176,13 +182,19 @@ def bundle(name):
 
     return SimpleNamespace(
         name=name, real=real, array=array, ctype=ctype, ld=ld, st=st, st_plain=st_plain, ld_fixed=ld_fixed,
-        ld_plain=ld_plain, ld_number=ld_number, select=select, sqrt=sqrt, fma=fma, detach=detach, exp=exp,
-        sin_turn=sin_turn, cos_turn=cos_turn, inside=inside,
+        ld_moved=ld_moved, ld_plain=ld_plain, ld_number=ld_number, select=select, sqrt=sqrt, fma=fma, detach=detach,
+        exp=exp, sin_turn=sin_turn, cos_turn=cos_turn, inside=inside,
     )  # fmt: skip
 
 
 @wp.func_native("return a.data[(long long)c * n + (long long)i];", adj_snippet="")
 def ldi(a: INT, c: int, n: wp.int64, i: int) -> wp.int32: ...
+
+
+@wp.func_native("return (wp::int32)((const char32_t*)a.data)[(long long)c * n + (long long)i];", adj_snippet="")
+def ldi_moved(a: INT, c: int, n: wp.int64, i: int) -> wp.int32:
+    """What `ldi` reads, through a type that nothing is stored as."""
+    ...
 
 
 @wp.func_native("return (wp::int32)a.data[(long long)j];", adj_snippet="")

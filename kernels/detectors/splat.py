@@ -170,4 +170,4 @@ def splat(precision):
                 wx, _sx = weight_of(mode, reach, px, sigma, tx, dx, i)
                 add_long(field, offset + iy * nx + column(x0 + i, nx, wraps), fixed(flux * wp.float64(wx * wy)))
 
-    return SimpleNamespace(read=read, spread=spread)
+    return SimpleNamespace(reading=reading, read=read, spread=spread)

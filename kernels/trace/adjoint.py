@@ -7,8 +7,16 @@ import warp as wp
 
 from kernels.precision import REALS
 from kernels.trace import layout as at
-from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, uncompact_kernel
+from kernels.trace.backward import (
+    NUM_READING,
+    flat_readout_kernels,
+    readout_kernel,
+    reduce_kernel,
+    scale_kernel,
+    uncompact_kernels,
+)
 from kernels.trace.command import Command
+from kernels.trace.deposit import NUM_PIXEL, locate_kernel
 from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
@@ -76,7 +84,9 @@ def record_key(ids, bounces):
 class Adjoint:
     """Gradients of one loss, added up over recorded batches of up to ``capacity`` rays."""
 
-    def __init__(self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True, bands=None):
+    def __init__(
+        self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True, with_detectors=True, bands=None
+    ):
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
         self._wanted = {
             "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
@@ -92,6 +102,8 @@ class Adjoint:
         self._aux = zeros(at.NUM_AUX * capacity)
         self._detectors = zeros(tables.detector_numbers.size)
         # gradients that nobody asks for still need somewhere to go
+        self._flat = tables.flat and not with_detectors
+        self._pixels, self._readings = (zeros(k * capacity if self._flat else 1) for k in (NUM_PIXEL, NUM_READING))
         self._spare = zeros(tables.detector_numbers.size)
         self._value, self._ones = zeros(capacity), wp.full(capacity, 1.0, dtype=real, device=tables.device)
         tabled = ("numbers", "index", "extinction", "reflectance", "transmittance", "angular", "media")
@@ -124,7 +136,8 @@ class Adjoint:
         for bounce in range(last, -1, -1):
             step = record.steps[bounce]
             launch = self._launches_of(record.stages[bounce])
-            self._after.zero_()
+            if bounce == last or step.live < step.count:
+                launch["clear"].run(step.count)
             if bounce < last:
                 launch["uncompact"].run(step.live)
             if step.rouletted:
@@ -132,7 +145,9 @@ class Adjoint:
             if step.rouletted or self._tables.scatters or self._tables.turbid:
                 # roulette and scatter changed the state after the interaction in place: get it back
                 step.bounce.interact(step.count, record.start, bounce)
-            launch["readout"].run(step.count)
+            if step.landed:
+                for reading in launch["readout"]:
+                    reading.run(step.landed)
             if step.recorded:
                 self._seed_ray_tables(record, bounce)
             if self._tables.scatters:
@@ -205,23 +220,20 @@ class Adjoint:
             **names, "floats": stage.after.floats, "numbers": t.detector_numbers, "detectors": t.detector_ints,
             "planes": t.planes, "sigmas": t.detector_sigmas,
             "weights": self._loss.maps, "total_weights": self._loss.totals,
-            "value": self._value, "n": self._capacity,
+            "value": self._value, "landed": stage.landed, "n": self._capacity,
         }  # fmt: skip
         launches = {
             "interact": Command(
                 interact_kernel(p, variant_of(t), backward=True), device, names,
                 {"floats": self._before, "floats_out": self._after, "given": self._given_gradient},
             ),
-            "readout": Command(
-                readout_kernel(p), device, reading,
-                {"floats": self._after, "numbers": self._detectors, "sigmas": self._spare,
-                 "total_weights": self._spare, "value": self._ones},
-            ),
+            "readout": self._readout(stage, reading),
             "reduce": Command(
                 reduce_kernel(p), device, {**names, **self._sums, "count": 0, "stretches": 1, **self._wanted}
             ),
+            "clear": Command(uncompact_kernels(p)[0], device, {"gradients_out": self._after, "n": n}),
             "uncompact": Command(
-                uncompact_kernel(p), device,
+                uncompact_kernels(p)[1], device,
                 {"gradients": self._before, "kept": stage.kept, "gradients_out": self._after, "n": n},
             ),
             "scale": Command(
@@ -259,6 +271,18 @@ class Adjoint:
             )  # fmt: skip
         self._launches[id(stage)] = (stage, launches)
         return launches
+
+    def _readout(self, stage, reading):
+        """The launches of the adjoint of reading the maps."""
+        p, device = self._tables.precision, self._tables.device
+        if not self._flat:
+            gradients = {"floats": self._after, "numbers": self._detectors, "sigmas": self._spare,
+                         "total_weights": self._spare, "value": self._ones}  # fmt: skip
+            return [Command(readout_kernel(p), device, reading, gradients)]
+        names = {**reading, "floats_out": stage.after.floats, "gradients": self._after, "pixels": self._pixels,
+                 "readings": self._readings, "n": wp.int64(self._capacity)}  # fmt: skip
+        locate = locate_kernel(p, True, len(self._tables.detector_sigmas) == 1)
+        return [Command(kernel, device, names) for kernel in (locate, *flat_readout_kernels(p))]
 
     def _seed_ray_tables(self, record, bounce):
         """Add the loss's derivatives with respect to rows of the ray tables to the states they were copied from."""

@@ -10,6 +10,7 @@ from kernels.modules import kernel_module
 from kernels.precision import INT, LONG, bundle, ld_table, ldi
 from kernels.shapes.quadric import NUM_NUMBERS
 from kernels.trace import layout as at
+from kernels.trace.deposit import PIXEL_X, PIXEL_Y
 
 
 @functools.cache
@@ -17,7 +18,8 @@ def readout_kernel(precision):
     """What a ray's detector hit adds to the loss, linear in its flux: flux (total_weight + sum_k w_k G_k).
 
     ``weights`` holds the loss's derivatives with respect to the maps, ``total_weights`` those to the detectors' total
-    flux. Launched as an adjoint, it turns them into gradients of the ray's state and of the detector's numbers.
+    flux. Launched as an adjoint, it turns them into gradients of the ray's state and of the detector's numbers. Only
+    the cells that ``landed`` lists are looked at.
     """
     b = bundle(precision)
     array = b.array
@@ -27,9 +29,9 @@ def readout_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.adjoint", backward=True))
     def readout(
         floats: array, ints: INT, row_hit: INT, rows: LONG, numbers: array, detectors: INT, planes: INT, sigmas: array,
-        weights: array, total_weights: array, lines: int, value: array, n: int,
+        weights: array, total_weights: array, lines: int, value: array, landed: INT, n: int,
     ):  # fmt: skip
-        i = wp.tid()
+        i = landed[wp.tid()]
         row = row_hit[i]
         detector = int(-1)
         if row >= 0:
@@ -65,20 +67,122 @@ def readout_kernel(precision):
     return readout
 
 
-@functools.cache
-def uncompact_kernel(precision):
-    """Undo a compaction for gradients: cell ``kept[j]`` gets the gradient of cell ``j``. The rest must be zero."""
-    b = bundle(precision)
-    array, ld, st = b.array, b.ld, b.st
+# columns of what a hit reads: its share of the loss for each watt, and the slopes of that along the pixel coordinates
+VALUE, SLOPE_X, SLOPE_Y = range(3)
+NUM_READING = 3
 
-    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+
+@functools.cache
+def flat_readout_kernels(precision):
+    """``(weigh, pull)``: the adjoint of `readout_kernel` for rectangles whose own numbers have no gradient.
+
+    `weigh` reads the map's derivatives at the ``pixels`` of the hits that ``landed`` lists; `pull` adds what follows
+    for flux and place to the gradients of the rays' states.
+    """
+    b = bundle(precision)
+    real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
+    reading = splat(precision).reading
+    module = kernel_module(f"kernels.trace.{precision}")
+
+    @wp.kernel(module=module, enable_backward=False)
+    def weigh(
+        ints: INT, row_hit: INT, rows: LONG, detectors: INT, planes: INT, sigmas: array, weights: array,
+        total_weights: array, lines: int, landed: INT, pixels: array, readings: array, n: wp.int64,
+    ):  # fmt: skip
+        j = wp.tid()
+        i = ldi(landed, 0, n, j)
+        detector = ld_table(rows, ldi(row_hit, 0, n, i) * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
+        c = detector * wp.static(at.NUM_DETECTOR_INTS)
+        mode = ldi(detectors, 0, n, c + wp.static(at.SPLAT))
+        value = real(0.0)
+        slope_x = real(0.0)
+        slope_y = real(0.0)
+        if mode != wp.static(at.RECORD):
+            nx = ldi(detectors, 0, n, c + wp.static(at.PIXELS_X))
+            ny = ldi(detectors, 0, n, c + wp.static(at.PIXELS_Y))
+            plane = ldi(planes, 0, n, detector * lines + ldi(ints, wp.static(at.WAVELENGTH), n, i))
+            start = ldi(detectors, 0, n, c + wp.static(at.OFFSET)) + plane * nx * ny
+            px = ld(pixels, wp.static(PIXEL_X), n, j)
+            py = ld(pixels, wp.static(PIXEL_Y), n, j)
+            if mode == wp.static(at.BILINEAR):
+                # the common case without loops
+                lx = wp.floor(px)
+                ly = wp.floor(py)
+                fx = px - lx
+                fy = py - ly
+                left = wp.clamp(int(lx), 0, nx - 1)
+                right = wp.clamp(int(lx) + 1, 0, nx - 1)
+                low = start + wp.clamp(int(ly), 0, ny - 1) * nx
+                high = start + wp.clamp(int(ly) + 1, 0, ny - 1) * nx
+                a0 = ld_plain(weights, low + left)
+                a1 = ld_plain(weights, low + right)
+                b0 = ld_plain(weights, high + left)
+                b1 = ld_plain(weights, high + right)
+                a = a0 + fx * (a1 - a0)
+                b_ = b0 + fx * (b1 - b0)
+                value = a + fy * (b_ - a)
+                slope_y = b_ - a
+                slope_x = (a1 - a0) + fy * ((b1 - b0) - (a1 - a0))
+            else:
+                seen = reading(
+                    weights, start, nx, ny, mode, 0, ldi(detectors, 0, n, c + wp.static(at.RADIUS)),
+                    ld_plain(sigmas, detector), px, py,
+                )  # fmt: skip
+                value = seen[0]
+                slope_x = seen[1]
+                slope_y = seen[2]
+        st(readings, wp.static(VALUE), n, j, value + ld_plain(total_weights, detector))
+        st(readings, wp.static(SLOPE_X), n, j, slope_x)
+        st(readings, wp.static(SLOPE_Y), n, j, slope_y)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def pull(
+        floats: array, gradients: array, row_hit: INT, rows: LONG, numbers: array, detectors: INT, landed: INT,
+        readings: array, n: wp.int64,
+    ):  # fmt: skip
+        j = wp.tid()
+        i = ldi(landed, 0, n, j)
+        detector = ld_table(rows, ldi(row_hit, 0, n, i) * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
+        c = detector * wp.static(at.NUM_DETECTOR_INTS)
+        d = detector * wp.static(at.NUM_DETECTOR_NUMBERS)
+        flux = ld(floats, wp.static(at.FLUX), n, i)
+        along_x = real(ldi(detectors, 0, n, c + wp.static(at.PIXELS_X))) / ld_plain(numbers, d + 9)
+        along_y = real(ldi(detectors, 0, n, c + wp.static(at.PIXELS_Y))) / ld_plain(numbers, d + 10)
+        along_x = flux * ld(readings, wp.static(SLOPE_X), n, j) * along_x
+        along_y = flux * ld(readings, wp.static(SLOPE_Y), n, j) * along_y
+        for k in range(wp.static(3)):
+            more = along_x * ld_plain(numbers, d + 3 + k) + along_y * ld_plain(numbers, d + 6 + k)
+            st(gradients, k, n, i, ld(gradients, k, n, i) + more)
+        value = ld(readings, wp.static(VALUE), n, j)
+        st(gradients, wp.static(at.FLUX), n, i, ld(gradients, wp.static(at.FLUX), n, i) + value)
+
+    return weigh, pull
+
+
+@functools.cache
+def uncompact_kernels(precision):
+    """``(clear, uncompact)``: undo a compaction for gradients.
+
+    Cell ``kept[j]`` gets the gradient of cell ``j``; the others must be cleared before.
+    """
+    b = bundle(precision)
+    real, array, ld, st = b.real, b.array, b.ld, b.st
+    module = kernel_module(f"kernels.trace.{precision}")
+
+    @wp.kernel(module=module, enable_backward=False)
+    def clear(gradients_out: array, n: wp.int64):
+        i = wp.tid()
+        for c in range(wp.static(at.NUM_FLOATS)):
+            st(gradients_out, c, n, i, real(0.0))
+
+    @wp.kernel(module=module, enable_backward=False)
     def uncompact(gradients: array, kept: INT, gradients_out: array, n: wp.int64):
         j = wp.tid()
         i = ldi(kept, 0, n, j)
         for c in range(wp.static(at.NUM_FLOATS)):
             st(gradients_out, c, n, i, ld(gradients, c, n, j))
 
-    return uncompact
+    return clear, uncompact
 
 
 @functools.cache

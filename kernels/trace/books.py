@@ -9,7 +9,7 @@ import functools
 import warp as wp
 
 from kernels.modules import kernel_module
-from kernels.precision import DOUBLES, INT, LONG, add_long, bundle, ld_table, ldi, select_int, sti
+from kernels.precision import DOUBLES, INT, LONG, add_long, bundle, ld_table, ldi, ldi_moved, select_int, sti
 from kernels.rng import join_key, pcg32, uniform_of
 from kernels.trace import layout as at
 
@@ -309,16 +309,16 @@ def compact_kernels(precision, columns=at.PLAIN_INTS):
     """``(select, gather)``: list the cells of live rays, then move them, with so many integer columns, to the front of
     another set of arrays."""
     b = bundle(precision)
-    array, ld, st = b.array, b.ld, b.st
+    array, ld_moved, st = b.array, b.ld_moved, b.st
     module = kernel_module(f"kernels.trace.{precision}")
 
     def gather(floats: array, ints: INT, kept: INT, floats_out: array, ints_out: INT, n: wp.int64):
         j = wp.tid()
-        i = ldi(kept, 0, n, j)
+        i = ldi_moved(kept, 0, n, j)
         for c in range(wp.static(at.NUM_FLOATS)):
-            st(floats_out, c, n, j, ld(floats, c, n, i))
+            st(floats_out, c, n, j, ld_moved(floats, c, n, i))
         for c in range(wp.static(columns)):
-            sti(ints_out, c, n, j, ldi(ints, c, n, i))
+            sti(ints_out, c, n, j, ldi_moved(ints, c, n, i))
 
     return select_kernel(precision), wp.kernel(gather, name=f"gather_{columns}", module=module, enable_backward=False)
 

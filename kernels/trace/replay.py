@@ -16,7 +16,7 @@ from kernels.trace.wavefront import Bounce, Counters, Emitter, Lane, State
 
 @dataclass(frozen=True)
 class Stage:
-    """One bounce of a batch: the states before and after, the decisions, and which rays go on."""
+    """One bounce of a batch: the states before and after, the decisions, which rays go on, and which were detected."""
 
     before: State
     after: State
@@ -24,6 +24,7 @@ class Stage:
     row_hit: wp.array
     boost: wp.array
     kept: wp.array
+    landed: wp.array
 
     @classmethod
     def empty(cls, precision, device, capacity):
@@ -32,16 +33,18 @@ class Stage:
             State.empty(precision, device, capacity), State.empty(precision, device, capacity),
             wp.empty(at.NUM_DISTANCES * capacity, dtype=real, device=device),
             wp.empty(capacity, dtype=wp.int32, device=device),
-            wp.empty(capacity, dtype=real, device=device), wp.empty(capacity + 1, dtype=wp.int32, device=device),
+            wp.empty(capacity, dtype=real, device=device),
+            *(wp.empty(capacity + 1, dtype=wp.int32, device=device) for _ in range(2)),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Step:
-    """How a bounce of a recorded batch went: rays in it, rays left, and what happened to them."""
+    """How a bounce of a recorded batch went: rays in it, left, and detected, and what happened to them."""
 
     count: int
     live: int
+    landed: int
     rouletted: bool
     recorded: bool
     bounce: Bounce
@@ -79,7 +82,8 @@ class ReplayLane(Lane):
             live, recorded, rouletted = launches.book(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, stage.before, stage.after, stage.row_hit)
-            steps.append(Step(count, live, rouletted, bool(recorded), launches))
+            landed = int(self.counters.read()[at.LANDED])
+            steps.append(Step(count, live, landed, rouletted, bool(recorded), launches))
             if not live:
                 break
             if bounce + 1 == len(self._stages):
@@ -104,5 +108,8 @@ class ReplayLane(Lane):
             self._moves.append([Command(kernel, device, names) for kernel in compact_kernels(p)])
         self._stages.append(stage)
         self._bounces.append(
-            Bounce(self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept)
-        )
+            Bounce(
+                self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept,
+                stage.landed,
+            )
+        )  # fmt: skip

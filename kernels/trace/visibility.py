@@ -82,6 +82,7 @@ class _Branches(Lane):
         boost = wp.empty(capacity, dtype=real, device=device)
         kept = wp.empty(capacity, dtype=wp.int32, device=device)
         value = wp.zeros(capacity, dtype=real, device=device)
+        everyone = wp.array(np.arange(capacity, dtype=np.int32), device=device)
         self._count = Counters(1, device)
         self._bounces, self._readouts, self._tallies, self._moves = [], [], [], []
         select, gather = compact_kernels(p, at.NUM_INTS)
@@ -91,7 +92,7 @@ class _Branches(Lane):
             self._bounces.append(bounce)
             reading = {
                 **bounce.arguments, "floats": after.floats, "ints": before.ints, "numbers": tables.detector_numbers,
-                "weights": loss.maps, "total_weights": loss.totals, "value": value, "n": capacity,
+                "weights": loss.maps, "total_weights": loss.totals, "value": value, "landed": everyone, "n": capacity,
             }  # fmt: skip
             self._readouts.append(Command(readout_kernel(p), device, reading))
             names = {"ints": before.ints, "ints_out": after.ints, "value": value, "event_floats": events.floats,

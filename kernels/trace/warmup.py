@@ -10,7 +10,7 @@ import warp as wp
 
 from kernels import sources
 from kernels.trace import layout as at
-from kernels.trace.backward import readout_kernel, reduce_kernel, scale_kernel, uncompact_kernel
+from kernels.trace.backward import flat_readout_kernels, readout_kernel, reduce_kernel, scale_kernel, uncompact_kernels
 from kernels.trace.books import book_kernels, compact_kernels, note_kernel, roulette_kernel
 from kernels.trace.deposit import deposit_kernel, locate_kernels
 from kernels.trace.emit import emit_kernel, line_kernel
@@ -35,7 +35,8 @@ def forward_kernels(precision):
         deposit_kernel(precision), *locate_kernels(precision),
         roulette_kernel(precision), *compact_kernels(precision), compact_kernels(precision, at.NUM_INTS)[1],
         line_kernel(precision, False),
-        uncompact_kernel(precision), scale_kernel(precision), reduce_kernel(precision),
+        *uncompact_kernels(precision), *flat_readout_kernels(precision), scale_kernel(precision),
+        reduce_kernel(precision),
         *(emit_kernel(precision, kind, False, False) for kind in kinds),
     ]  # fmt: skip
 

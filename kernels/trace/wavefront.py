@@ -184,7 +184,7 @@ def variant_of(tables, *, splits=False):
 class Bounce:
     """The launches of one bounce from one state to another, recorded once."""
 
-    def __init__(self, lane, before, after, distance, row_hit, aux, boost, living=None):
+    def __init__(self, lane, before, after, distance, row_hit, aux, boost, living=None, landed=None):
         tables, run, n = lane.tables, lane.run, wp.int64(lane.capacity)
         p, device = tables.precision, tables.device
         real = REALS[p]
@@ -204,7 +204,8 @@ class Bounce:
             "detectors": tables.detector_ints, "sigmas": tables.detector_sigmas, "planes": tables.planes,
             "ledger": lane.ledger, "row_books": lane.row_books, "counters": lane.counters.array, "maps": lane.maps,
             "scale": wp.float64(run.scale), "faint": real(run.faint),
-            "living": lane.spare_list if living is None else living, "landed": lane.landed,
+            "living": lane.spare_list if living is None else living,
+            "landed": lane.landed if landed is None else landed,
             "thins": int(tables.absorbs or tables.turbid), "rare": lane.rare, "keeps": int(tables.scatters),
             "words": lane.words, "amounts": lane.amounts,
             "num_rows": tables.num_rows, "count": 0, "stretches": 1, "exact": int(run.exact), "last_bounce": 0,
