@@ -16,7 +16,7 @@ from kernels.trace.backward import (
     uncompact_kernels,
 )
 from kernels.trace.command import Command
-from kernels.trace.deposit import NUM_PIXEL, locate_kernel
+from kernels.trace.deposit import NUM_PIXEL, locate_kernel_of
 from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
@@ -281,8 +281,7 @@ class Adjoint:
             return [Command(readout_kernel(p), device, reading, gradients)]
         names = {**reading, "floats_out": stage.after.floats, "gradients": self._after, "pixels": self._pixels,
                  "readings": self._readings, "n": wp.int64(self._capacity)}  # fmt: skip
-        locate = locate_kernel(p, True, len(self._tables.detector_sigmas) == 1)
-        return [Command(kernel, device, names) for kernel in (locate, *flat_readout_kernels(p))]
+        return [Command(kernel, device, names) for kernel in (locate_kernel_of(self._tables), *flat_readout_kernels(p))]
 
     def _seed_ray_tables(self, record, bounce):
         """Add the loss's derivatives with respect to rows of the ray tables to the states they were copied from."""

@@ -13,16 +13,20 @@ from kernels.trace import layout as at
 # columns of where a hit lies
 PIXEL_X, PIXEL_Y = range(2)
 NUM_PIXEL = 2
+# builds of the kernel that finds pixels
+BUILDS = ("any", "flat", "one_flat")
 # quanta of a hit, from which on it is not believed
 _MOST = 4.0e18
 
 
 @functools.cache
-def locate_kernel(precision, flat=False, alone=False):
+def locate_kernel(precision, build):
     """Pixel coordinates of the cells that ``landed`` lists.
 
-    ``flat`` is the vectorised build for detectors that are rectangles, ``alone`` that for a single one.
+    ``build`` is one of `BUILDS`: for all kinds of detectors, and the vectorised ones for rectangles and for a single
+    rectangle.
     """
+    flat, alone = build != "any", build == "one_flat"
     b = bundle(precision)
     real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
     pixel, _has_pixel = pixel_of(precision)
@@ -62,13 +66,21 @@ def locate_kernel(precision, flat=False, alone=False):
             st(pixels, wp.static(PIXEL_X), n, j, px)
             st(pixels, wp.static(PIXEL_Y), n, j, py)
 
-    name = "locate" + ("_flat" if flat else "") + ("_alone" if alone else "")
-    return wp.kernel(locate, name=name, module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+    return wp.kernel(
+        locate, name=f"locate_{build}", module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False
+    )
 
 
 def locate_kernels(precision):
     """Every build of `locate_kernel`."""
-    return [locate_kernel(precision), locate_kernel(precision, True), locate_kernel(precision, True, True)]
+    return [locate_kernel(precision, build) for build in BUILDS]
+
+
+def locate_kernel_of(tables):
+    """The build of `locate_kernel` for a scene."""
+    if not tables.flat:
+        return locate_kernel(tables.precision, "any")
+    return locate_kernel(tables.precision, "one_flat" if len(tables.detector_sigmas) == 1 else "flat")
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from kernels.trace.books import (
     settle,
 )
 from kernels.trace.command import Command
-from kernels.trace.deposit import NUM_PIXEL, deposit_kernel, locate_kernel
+from kernels.trace.deposit import NUM_PIXEL, deposit_kernel, locate_kernel_of
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import Variant, interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
@@ -248,8 +248,7 @@ class Bounce:
         self._note = Command(note_kernel(p), device, state)
         self._book, self._book_rare = (Command(kernel, device, state) for kernel in book_kernels(p))
         landing = {**state, "numbers": tables.detector_numbers, "pixels": lane.pixels}
-        locate = locate_kernel(p, tables.flat, tables.flat and len(tables.detector_sigmas) == 1)
-        self._deposit = [Command(kernel, device, landing) for kernel in (locate, deposit_kernel(p))]
+        self._deposit = [Command(kernel, device, landing) for kernel in (locate_kernel_of(tables), deposit_kernel(p))]
         self._roulette = Command(
             roulette_kernel(p), device,
             {**state, "floats": after.floats, "ints": after.ints, "key": wp.uint64(ROULETTE)},

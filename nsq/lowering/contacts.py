@@ -68,35 +68,41 @@ def merge_contacts(
     numbers: np.ndarray, domain: np.ndarray, candidates: np.ndarray, sides: Sides, size: float
 ) -> Merged:
     """Merge the coincident ones among the rows ``candidates``; the others pass unchanged."""
-    parts = {
-        row: [
-            _Part(
-                row,
-                *domain[row, [RHO_MIN2, RHO_MAX2]],
-                sides.front[row],
-                sides.back[row],
-                frozenset(),
-                2 * row,
-                2 * row + 1,
-            )
-        ]
-        for row in range(len(numbers))
-    }
-    for i, j in _coincident_pairs(numbers, domain, candidates, _TOLERANCE * size):
+    pairs = list(_coincident_pairs(numbers, domain, candidates, _TOLERANCE * size))
+    touched = np.unique(np.array(pairs, dtype=np.int64))
+    parts = {row: [_whole(row, domain, sides)] for row in touched.tolist()}
+    for i, j in pairs:
         aligned = float(numbers[i, AXIS : AXIS + 3] @ numbers[j, AXIS : AXIS + 3]) > 0.0
         _join(parts, i, j, aligned, sides)
     flat = [part for row in sorted(parts) for part in parts[row]]
-    limits = domain[[part.source for part in flat]].copy()
-    limits[:, RHO_MIN2] = [part.low2 for part in flat]
-    limits[:, RHO_MAX2] = [part.high2 for part in flat]
+    # the rows that touch none, of which a mesh has very many, and the parts of those that do, in order
+    alone = np.setdiff1d(np.arange(len(numbers)), touched)
+    source = np.concatenate([alone, np.array([part.source for part in flat], dtype=np.int64)])
+    order = np.argsort(source, kind="stable")
+
+    def joined(plain: np.ndarray, changed: list) -> np.ndarray:
+        changed = np.array(changed, dtype=plain.dtype).reshape(-1, *plain.shape[1:])
+        return np.concatenate([plain[alone], changed])[order]
+
+    limits = domain[source[order]]
+    for column, name in ((RHO_MIN2, "low2"), (RHO_MAX2, "high2")):
+        limits[:, column] = joined(domain[:, column], [getattr(part, name) for part in flat])
+    rows = np.arange(len(numbers))
+    covered = [()] * len(alone) + [tuple(sorted(part.covered)) for part in flat]
     return Merged(
-        source=np.array([part.source for part in flat]),
-        covered=tuple(tuple(sorted(part.covered)) for part in flat),
+        source=source[order],
+        covered=tuple(covered[k] for k in order),
         domain=limits,
-        ends=np.array([(part.low_from, part.high_from) for part in flat]).reshape(-1, 2),
-        front=np.array([part.front for part in flat]),
-        back=np.array([part.back for part in flat]),
+        ends=joined(np.stack([2 * rows, 2 * rows + 1], axis=1), [(part.low_from, part.high_from) for part in flat]),
+        front=joined(sides.front, [part.front for part in flat]),
+        back=joined(sides.back, [part.back for part in flat]),
     )
+
+
+def _whole(row: int, domain: np.ndarray, sides: Sides) -> _Part:
+    """All of a row, as long as no other lies on it."""
+    low2, high2 = domain[row, [RHO_MIN2, RHO_MAX2]]
+    return _Part(row, low2, high2, sides.front[row], sides.back[row], frozenset(), 2 * row, 2 * row + 1)
 
 
 def _coincident_pairs(numbers: np.ndarray, domain: np.ndarray, candidates: np.ndarray, near: float):
