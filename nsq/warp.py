@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import warp as wp
 
+from ._names import ByDetector, UnknownNameError
 from .backend import TorchBackend
 from .numbers import suggest
 from .results import FarFieldPattern, IrradianceMap, RayDatabase, SimulationResult, SpectralResult
@@ -137,10 +138,10 @@ class Door:
         for name in arrays:
             if name not in self._places:
                 hint = suggest(str(name), self._places)
-                raise KeyError(f"arrays got {name!r}; the parameters are {list(self._places)}.{hint}")
+                raise UnknownNameError(f"arrays got {name!r}; the parameters are {list(self._places)}.{hint}")
         missing = [name for name in self._places if name not in arrays]
         if missing:
-            raise KeyError(f"arrays lack the parameters {missing}")
+            raise UnknownNameError(f"arrays lack the parameters {missing}")
 
     @contextlib.contextmanager
     def _bound(self, leaves: dict[str, torch.Tensor]) -> Iterator[None]:
@@ -179,7 +180,7 @@ class _Outputs:
         return array
 
     def readings(self, result: SimulationResult) -> Readings:
-        maps, totals, rays = {}, {}, {}
+        maps, totals, rays = ByDetector(), ByDetector(), ByDetector()
         for name, reading in result.detectors.items():
             totals[name] = self._array(reading.total_flux.reshape(1))
             shape = next((_SHAPES[kind] for kind in type(reading).__mro__ if kind in _SHAPES), None)

@@ -13,7 +13,7 @@ from kernels.trace import layout as at
 def pixel_of(precision):
     b = bundle(precision)
     real, array = b.real, b.array
-    rows = [row.build(precision) for row in detectors.ROWS]
+    plane, far_field, cylinder, faces = (row.build(precision) for row in detectors.ROWS)
 
     @wp.func
     def pixel(
@@ -23,9 +23,14 @@ def pixel_of(precision):
         d = detector * wp.static(at.NUM_DETECTOR_NUMBERS)
         px = real(0.0)
         py = real(0.0)
-        for r in range(wp.static(len(rows))):
-            if reads == r:
-                px, py = wp.static(rows[r])(numbers, d, nx, ny, cell, x, y, z, u, v, w)
+        if reads == wp.static(detectors.PLANE):
+            px, py = plane(numbers, d, nx, ny, cell, x, y, z, u, v, w)
+        elif reads == wp.static(detectors.FAR_FIELD):
+            px, py = far_field(numbers, d, nx, ny, cell, x, y, z, u, v, w)
+        elif reads == wp.static(detectors.CYLINDER):
+            px, py = cylinder(numbers, d, nx, ny, cell, x, y, z, u, v, w)
+        else:
+            px, py = faces(numbers, d, nx, ny, cell, x, y, z, u, v, w)
         return px, py
 
     @wp.func

@@ -33,15 +33,18 @@ def surface_of(precision):
     b = bundle(precision)
     real, array = b.real, b.array
     vec3 = wp.types.vector(length=3, dtype=real)
-    rows = [row.build(precision) for row in shapes.ROWS]
+    asphere, biconic, toroid = (row.build(precision) for row in shapes.ROWS)
 
     @wp.func
     def surface(code: int, x: real, y: real, numbers: array, start: int):
         # no row may run for another's code: it would read, and its adjoint write, beyond that block of numbers
         out = vec3(real(0.0), real(0.0), real(0.0))
-        for r in range(wp.static(len(rows))):
-            if code == r:
-                out = wp.static(rows[r])(x, y, numbers, start)
+        if code == wp.static(shapes.NAMES.index("asphere")):
+            out = asphere(x, y, numbers, start)
+        if code == wp.static(shapes.NAMES.index("biconic")):
+            out = biconic(x, y, numbers, start)
+        if code == wp.static(shapes.NAMES.index("toroid")):
+            out = toroid(x, y, numbers, start)
         return out
 
     return surface

@@ -35,15 +35,22 @@ def lobe_of(precision):
     """A Warp function that samples whatever lobe a code stands for."""
     b, f = bundle(precision), frames(precision)
     real, array, vec3 = b.real, b.array, f.vec3
-    rows = [row.build(precision) for row in bsdfs.ROWS]
+    specular, lambertian, radial, tabulated, density = (row.build(precision) for row in bsdfs.ROWS)
 
     @wp.func
     def lobe(code: int, u1: real, u2: real, behind: int, d: vec3, n: vec3, share: real, table: array, start: int):
         direction = d
         weight = real(1.0)
-        for r in range(wp.static(len(rows))):
-            if code == r:
-                direction, weight = wp.static(rows[r])(u1, u2, behind, d, n, share, table, start)
+        if code == wp.static(bsdfs.NAMES.index("specular")):
+            direction, weight = specular(u1, u2, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("lambertian")):
+            direction, weight = lambertian(u1, u2, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("radial")):
+            direction, weight = radial(u1, u2, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("tabulated")):
+            direction, weight = tabulated(u1, u2, behind, d, n, share, table, start)
+        else:
+            direction, weight = density(u1, u2, behind, d, n, share, table, start)
         return direction, weight
 
     return lobe
@@ -54,16 +61,23 @@ def density_of(precision):
     """A Warp function: (flux per steradian, probability per steradian) of a direction, for the lobe of a code."""
     b, f = bundle(precision), frames(precision)
     real, array, vec3 = b.real, b.array, f.vec3
-    with_density = [code for code, row in enumerate(bsdfs.ROWS) if hasattr(row, "build_density")]
-    densities = [bsdfs.ROWS[code].build_density(precision) for code in with_density]
+    lambertian, radial, tabulated, density = (
+        bsdfs.ROWS[bsdfs.NAMES.index(name)].build_density(precision)
+        for name in ("lambertian", "radial", "tabulated", "density")
+    )
 
     @wp.func
     def lobe_density(code: int, out: vec3, behind: int, d: vec3, n: vec3, share: real, table: array, start: int):
         value = real(0.0)
         chance = real(0.0)
-        for r in range(wp.static(len(densities))):
-            if code == wp.static(with_density[r]):
-                value, chance = wp.static(densities[r])(out, behind, d, n, share, table, start)
+        if code == wp.static(bsdfs.NAMES.index("lambertian")):
+            value, chance = lambertian(out, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("radial")):
+            value, chance = radial(out, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("tabulated")):
+            value, chance = tabulated(out, behind, d, n, share, table, start)
+        elif code == wp.static(bsdfs.NAMES.index("density")):
+            value, chance = density(out, behind, d, n, share, table, start)
         return value, chance
 
     return lobe_density

@@ -285,6 +285,9 @@ def test_names_that_nothing_has_say_the_nearest():
     with pytest.raises(KeyError, match=r"name got 'L\.frnt', which no surface has; .* Did you mean 'L\.front'\?"):
         result.surfaces["L.frnt"]
     assert result.detectors.get("flim") is None
+    door = nsq.warp.prepare(scene, {"shift": (scene.detectors[0].cs, "z")})
+    with pytest.raises(KeyError, match=r"^arrays lack the parameters \['shift'\]$"):
+        door.trace({}, 100)
     with pytest.raises(AttributeError, match=r"no attribute 'LensConfg'. Did you mean 'LensConfig'\?"):
         nsq.LensConfg  # noqa: B018
     with pytest.raises(ValueError, match="Say VACUUM for no medium"):
