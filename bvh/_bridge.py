@@ -31,9 +31,13 @@ def wrap(tensor):
     return wp.from_torch(tensor, requires_grad=False)
 
 
-def wrap_fresh(tensor, shape):
-    """A Warp array over a tensor that was just made, contiguous and without gradient; the caller keeps it."""
-    return wp.array(ptr=tensor.data_ptr(), dtype=_SCALARS[tensor.dtype], shape=shape, device=warp_device(tensor))
+def wrap_fresh(tensor, shape, dtype=None):
+    """A Warp array over a contiguous tensor, whose gradients do not matter; the caller keeps the tensor.
+
+    ``dtype`` is for vectors. Quicker than ``wp.from_torch``, which counts in calls of a few milliseconds.
+    """
+    dtype = dtype or _SCALARS[tensor.dtype]
+    return wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=shape, device=warp_device(tensor))
 
 
 def wrap_flat(tensor):

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
-from bvh._bridge import on_stream, warp_device, wrap_fresh, wrap_vectors
+from bvh._bridge import on_stream, warp_device, wrap_fresh
 from bvh.validation import check_bool, check_points
 from kernels.points import farthest as kernels
+from kernels.points.launch import VECTORS
 
 MODES = ("exact_bucketed", "exact_full_scan", "approx_bucketed")
 
@@ -40,10 +41,8 @@ def _check_integer(value, name, low, high, what):
         raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
-def _first_anchors(points, seed):
-    """Index of every sample's first anchor: ``seed``, or the point nearest to the middle of the bounding box."""
-    if seed >= 0:
-        return [seed] * points.shape[0]
+def _first_anchors(points):
+    """Index of every sample's point nearest to the middle of the bounding box."""
     middle = (points.amin(1, keepdim=True) + points.amax(1, keepdim=True)) * 0.5
     squared = ((points - middle) ** 2).sum(-1)
     # argmin does not promise the first of equals
@@ -96,9 +95,8 @@ def fps(
         raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
     check_points(points)
     batched = points.ndim == 3
-    live = points.detach().contiguous()
-    live = live if batched else live.unsqueeze(0)
-    samples, count, dim = live.shape
+    live = points.contiguous()  # torch's calls are few here: each takes longer than a hundred choices on cold caches
+    samples, count, dim = live.shape if batched else (1, *live.shape)
     _check_integer(target_tokens, "target token count", 1, count, f"an integer from 1 to N = {count}")
     _check_integer(seed, "seed", -1, count - 1, f"an integer from -1 to N - 1 = {count - 1}")
     check_bool(use_graph, "use_graph")
@@ -111,27 +109,25 @@ def fps(
     device = live.device
     lead = (samples,) if batched else ()
 
-    def fresh(size, dtype):
-        return torch.empty((*lead, size), dtype=dtype, device=device)
+    def fresh(size, dtype, *vector):
+        return torch.empty((*lead, size, *vector), dtype=dtype, device=device)
 
     indices, coarse = fresh(target_tokens, torch.int64), fresh(target_tokens, torch.int64)
     gaps, nearest = fresh(count, torch.float32), fresh(count, torch.int32)
     radius, counts = fresh(target_tokens, torch.float32), fresh(target_tokens, torch.int32)
+    chosen = fresh(target_tokens, torch.float32, dim)
+    vector, picks = VECTORS[dim], (samples * target_tokens,)
     with on_stream(device):
         kernels.select(
-            wrap_vectors(live),
+            wrap_fresh(live, (samples * count,), vector),
             samples,
-            _first_anchors(live, seed),
+            _first_anchors(live.detach().reshape(samples, count, dim)) if seed < 0 else [seed] * samples,
             target_tokens,
             wrap_fresh(indices, (samples, target_tokens)),
             *(wrap_fresh(tensor, (samples * count,)) for tensor in (gaps, nearest)),
-            tuple(wrap_fresh(tensor, (samples * target_tokens,)) for tensor in (radius, counts, coarse)),
+            (*(wrap_fresh(tensor, picks) for tensor in (radius, counts, coarse)), wrap_fresh(chosen, picks, vector)),
             dim=dim,
             device=warp_device(live),
             bucketed=mode != "exact_full_scan",
         )
-    if batched:
-        chosen = torch.gather(live, 1, indices.unsqueeze(-1).expand(-1, -1, dim))
-    else:
-        chosen = live[0].index_select(0, indices)
     return FPSResult(indices, chosen, nearest, gaps, radius, counts, coarse, indices.clone())

@@ -222,6 +222,7 @@ def _kernels(dim):
         radius: FLOATS,
         counts: INTS,
         coarse: KEYS,
+        picked: wp.array(dtype=vector),
     ):
         """Groups ``first`` to ``last``, whose buckets begin with ``base_bucket``."""
         for g in range(first, last):
@@ -245,6 +246,8 @@ def _kernels(dim):
             x = vector(0.0)
             for c in range(wp.static(dim)):
                 x[c] = cells[cell + 8 * c]
+            if summary == 1:
+                picked[sample * wanted + it] = x
             # the choice itself: out of the running, and its own anchor unless a twin of it was chosen before
             if cells[cell + wp.static(8 * dim)] > wp.float32(0.0):
                 anchors[place] = it
@@ -316,13 +319,14 @@ def _kernels(dim):
         radius: FLOATS,
         counts: INTS,
         coarse: KEYS,
+        picked: wp.array(dtype=vector),
     ):
         s = offset + wp.tid()
         first = first_groups[s]
         select_in_sample(
             s, first, first_groups[s + 1], first * group, cells, order, anchors, ranks, group_boxes, group_largest,
             blocks, bucket_boxes, bucket_largest, bucket_best, places, homes, group, count, wanted, chosen, out_gaps,
-            out_anchors, summary, radius, counts, coarse,
+            out_anchors, summary, radius, counts, coarse, picked,
         )  # fmt: skip
 
     @wp.kernel(module=module)
@@ -358,6 +362,7 @@ def _kernels(dim):
         radius: FLOATS,
         counts: INTS,
         coarse: KEYS,
+        picked: wp.array(dtype=vector),
     ):
         # a sample of few points from beginning to end; every array has room for the worst case
         s = offset + wp.tid()
@@ -410,7 +415,7 @@ def _kernels(dim):
         select_in_sample(
             s, first, first + groups, base, cells, order, anchors, ranks, group_boxes, group_largest, blocks,
             bucket_boxes, bucket_largest, bucket_best, places, homes, group, count, wanted, chosen, out_gaps,
-            out_anchors, summary, radius, counts, coarse,
+            out_anchors, summary, radius, counts, coarse, picked,
         )  # fmt: skip
 
     return SimpleNamespace(plan=plan, pack=pack, select=select, whole=whole)
@@ -455,7 +460,7 @@ def select(points, samples, starts, wanted, chosen, gaps, anchors, summary, *, d
         return wp.empty(size, dtype=wp.int32, device=device)
 
     size = bucket_size or BUCKET_SIZE
-    outputs = [chosen, gaps, anchors, int(summary is not None), *(summary or (None, None, None))]
+    outputs = [chosen, gaps, anchors, int(summary is not None), *(summary or (None,) * 4)]
     if total <= _SMALL:
         _select_whole(points, samples, numbers(starts), wanted, outputs, dim, device, size)
         return

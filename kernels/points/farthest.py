@@ -79,6 +79,18 @@ def _kernels(dim):
         chosen[sample, i % wanted] = wp.int64(0x7FFFFFFF) - (key & wp.int64(0x7FFFFFFF))
 
     @wp.kernel(module=module)
+    def pick(
+        offset: int,
+        points: wp.array(dtype=vector),
+        points_per_sample: int,
+        chosen: wp.array2d(dtype=wp.int64),
+        picked: wp.array(dtype=vector),
+    ):
+        i = offset + wp.tid()
+        wanted = chosen.shape[1]
+        picked[i] = points[(i // wanted) * points_per_sample + wp.int32(chosen[i // wanted, i % wanted])]
+
+    @wp.kernel(module=module)
     def invert(offset: int, order: INTS, points_per_sample: int, inverse: INTS):
         i = offset + wp.tid()
         inverse[(i // points_per_sample) * points_per_sample + order[i]] = i
@@ -155,8 +167,9 @@ def select(
     """Choose ``wanted`` of every sample's points, the first being ``starts[s]`` (a list of indices).
 
     points (B N) vectors; writes chosen (B, wanted) int64, gaps (B N) float32 squared distances to the nearest anchor,
-    anchors (B N) int32 its position among the chosen. ``summary``, three arrays of (B wanted): every anchor's largest
-    squared distance (float32) and number of points (int32), and positions among the chosen in Morton order (int64).
+    anchors (B N) int32 its position among the chosen. ``summary``, four arrays of (B wanted): every anchor's largest
+    squared distance (float32) and number of points (int32), positions among the chosen in Morton order (int64), and the
+    chosen points (vectors).
     ``bucketed`` is about speed and counts on a CPU only.
     """
     if bucketed and device.is_cpu:
@@ -176,9 +189,10 @@ def select(
         return
     _select_by_scan(points, samples, starts, wanted, chosen, gaps, anchors, dim, device)
     if summary is not None:
-        radius, counts, coarse = summary
+        radius, counts, coarse, picked = summary
         _summarise(gaps, anchors, samples, wanted, radius, counts, dim, device)
         count = points.shape[0] // samples
+        launch(_kernels(dim).pick, samples * wanted, [points, count, chosen, picked], device)
         offsets = wp.array(np.arange(samples + 1, dtype=np.int32) * np.int32(count), dtype=wp.int32, device=device)
         _, forest = sort_into_arrays(points, offsets, samples, count, dim, device)
         _coarse_order(forest.order, chosen, coarse, dim, device)
