@@ -51,9 +51,9 @@ for (y, z), (side, where) in zip(SPOTS, BAFFLES, strict=True):
 
 edges = torch.tensor(START, dtype=torch.float64, requires_grad=True)
 optimiser = torch.optim.Adam([edges], lr=0.5, betas=(0.5, 0.9))
-schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.94)
+schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.9)
 history = []
-for step in range(60):
+for step in range(40):
     optimiser.zero_grad()
     got, stray = flux_of(edges, step, stray=False), flux_of(edges, step, signal=False)
     loss = (1.0 - got) + stray
