@@ -26,6 +26,7 @@ PRECISIONS = ("float64", "float32")
 GRADIENT_MODES = ("prb", "autograd")
 # a ray table sorts by (ray id, bounce) in one integer
 _DEEPEST = 1 << 16
+_MOST_RAYS = 1 << 47
 
 
 class TorchBackend:
@@ -33,9 +34,9 @@ class TorchBackend:
 
     Args:
         seed: of the random numbers; ``trace``'s own seed wins, and None there and here means 0.
-        gradient_mode: "prb" (path replay) traces each batch again in the backward pass, in memory that does not grow
-        with
-            the number of rays; "autograd" keeps every state from the forward pass. Both give the same gradient.
+        gradient_mode: "prb" (path replay) traces each batch again in the backward pass, in memory that does not
+            grow with the number of rays; "autograd" keeps every state from the forward pass. Both give the same
+            gradient.
         precision: "float64" or "float32", of the trace; results and gradients are float64 tensors either way.
         visibility: "band" differentiates also what a moving edge lets pass or stops; "off" leaves that out.
         visibility_width: half width of the band about an edge in which rays sample that, as a share of the smaller of
@@ -87,7 +88,7 @@ class TorchBackend:
     ) -> SimulationResult:
         """Trace a scene. Arguments, result and errors are those of `NSQTracer.trace`."""
         started = time.perf_counter()
-        num_rays = check_count(num_rays, "num_rays")
+        num_rays = check_count(num_rays, "num_rays", maximum=_MOST_RAYS)
         max_depth = check_count(max_depth, "max_depth")
         if max_depth >= _DEEPEST:
             raise ValueError(f"max_depth got {max_depth}; it takes a whole number from 1 to {_DEEPEST - 1}")

@@ -114,18 +114,18 @@ def check_constant(value: Any, name: str, **bounds: Any) -> float:
     return to_float(value)
 
 
-def check_count(value: Any, name: str, minimum: int = 1) -> int:
-    """Check a whole number of at least ``minimum`` and return it as a Python int.
+def check_count(value: Any, name: str, minimum: int = 1, maximum: float = math.inf) -> int:
+    """Check a whole number from ``minimum`` to ``maximum`` and return it as a Python int.
 
     Python and NumPy integers pass, and floats without a fraction (``1e5``). Raises TypeError for other types, bool and
-    tensors included, and ValueError for a fraction, NaN, an infinity or a value below ``minimum``.
+    tensors included, and ValueError for a fraction, NaN, an infinity or a value outside.
     """
-    takes = f"a whole number >= {minimum}"
+    takes = f"a whole number >= {minimum}" + (f" and <= {maximum}" if maximum < math.inf else "")
     if isinstance(value, np.ndarray) and value.shape == ():
         value = value.item()
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} got {value!r} of type {type(value).__name__}; it takes {takes}")
-    if not math.isfinite(value) or value != int(value) or value < minimum:
+    if not math.isfinite(value) or value != int(value) or not minimum <= value <= maximum:
         raise ValueError(f"{name} got {value!r}; it takes {takes}")
     return int(value)
 

@@ -55,7 +55,7 @@ class NSQTracer:
         devices: on CPUs it is the same to the last bit.
 
         Args:
-            num_rays: rays over all sources, in proportion to their flux; at least one for each.
+            num_rays: rays over all sources, in proportion to their flux; at least one for each, at most 2**47.
             max_depth: events (surfaces and detectors met) after which a ray is given up, 1 to 65535.
             min_flux_fraction: flux, as a share of the mean flux per ray, below which Russian roulette begins; the
                 larger of this and the sampling policy's ``rr_start_flux`` counts. 0 for both turns it off.

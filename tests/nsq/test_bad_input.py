@@ -228,8 +228,11 @@ def test_a_scene_needs_sources_and_detectors_in_this_order():
 
 @pytest.mark.parametrize(
     ("num_rays", "error"),
-    [(0, ValueError), (-1, ValueError), (2.5, ValueError), (NAN, ValueError), ("10", TypeError), (None, TypeError)],
-)
+    [
+        (0, ValueError), (-1, ValueError), (2.5, ValueError), (NAN, ValueError), (10**20, ValueError),
+        ("10", TypeError), (None, TypeError),
+    ],
+)  # fmt: skip
 def test_numbers_of_rays(num_rays, error):
     with pytest.raises(error, match="num_rays got .* whole number"):
         scene().trace(num_rays)
