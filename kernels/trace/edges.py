@@ -31,7 +31,6 @@ from kernels.trace.events import (
     rays_of,
 )
 from kernels.trace.rims import rims
-from kernels.trace.search import FAR
 
 # a band may shrink to this share of its width, where another edge cuts it off
 _LEAST = 0.1
@@ -246,33 +245,10 @@ def vet_kernel(precision, sags=False):
     their bands, as rays see them: the narrower one is the noisier.
     """
     b = bundle(precision)
-    real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
+    real, array, ld, st = b.real, b.array, b.ld, b.st
     r = rims(precision, sags)
-    vec3, at_limit, at_side, gap, width_of = r.vec3, r.at_limit, r.at_side, r.gap, r.width_of
+    vec3, nearest_edge, gap, width_of = r.vec3, r.nearest_edge, r.gap, r.width_of
     place, heading = rays_of(precision)
-
-    @wp.func
-    def nearest_edge(p: vec3, row: int, numbers: array, limits: array, triangles: array, triangle: int, widths: array):
-        """(distance of a point of a row from the nearest edge of it, positive inside; the kind of that edge)."""
-        m = row * wp.static(NUM_NUMBERS)
-        axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
-        q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
-        least = real(wp.static(FAR))
-        nearest = int(-1)
-        if triangle >= 0:
-            for side in range(3):
-                g, _slope = at_side(p, axis, triangles, triangle, side)
-                if g < least:
-                    least = g
-                    nearest = wp.static(edge.SIDE_A) + side
-        else:
-            for kind in range(wp.static(edge.SILHOUETTE)):
-                if widths[row * wp.static(edge.NUM_WIDTHS) + kind] > real(0.0):
-                    g, _slope = at_limit(q, wp.dot(axis, q), axis, limits, row, kind)
-                    if g < least:
-                        least = g
-                        nearest = kind
-        return least, nearest
 
     @wp.kernel(module=edge_module(precision, sags), enable_backward=False)
     def vet(

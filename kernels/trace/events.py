@@ -29,6 +29,9 @@ HAIR, NEAR = 1e-3, 64.0
 # How far behind what a ray meets its edges are looked for, in half widths. Beside an edge the ray may meet another
 # surface at a small angle, long before it would pass the edge: a corner seen along one of its faces.
 BEHIND = 64.0
+# A ray that is stopped this near an edge of what stops it, in half widths of the band of an edge further behind, may
+# have a neighbour on that edge which passes.
+BESIDE = 4.0
 
 
 @functools.cache
@@ -90,9 +93,37 @@ def find_kernel(precision):
     b = bundle(precision)
     real, array, ld, ld_plain = b.real, b.array, b.ld, b.ld_plain
     r = rims(precision)
-    vec3, at_limit = r.vec3, r.at_limit
+    vec3, at_limit, nearest_edge = r.vec3, r.at_limit, r.nearest_edge
     place, heading = rays_of(precision)
     enter = event_of(precision)
+
+    @wp.func
+    def beside(
+        o: vec3, u: vec3, t: real, row: int, width: real, numbers: array, limits: array, triangles: array,
+        triangle_of_row: INT, widths: array,
+    ):  # fmt: skip
+        """Whether a ray that meets a row does so near an edge of it or its silhouette, for a band of this width."""
+        near = bool(False)
+        if row >= 0:
+            reach = real(wp.static(BESIDE)) * width
+            p = o + t * u
+            rest, its = nearest_edge(p, row, numbers, limits, triangles, triangle_of_row[row], widths)
+            if its >= 0 and rest < reach:
+                near = True
+            if widths[row * wp.static(edge.NUM_WIDTHS) + wp.static(edge.SILHOUETTE)] > real(0.0):
+                m = row * wp.static(NUM_NUMBERS)
+                axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+                q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+                a = ld_plain(numbers, m + 6)
+                d = ld_plain(numbers, m + 7)
+                nu = wp.dot(axis, u)
+                A = wp.abs(a + d * nu * nu)
+                slope = a * q + (d * wp.dot(axis, q) + ld_plain(numbers, m + 8)) * axis
+                toward = wp.dot(slope, u)
+                # F at its extremum along the ray over its gradient; what is given by a sag does not tell
+                if toward * toward <= real(2.0) * reach * A * wp.length(slope) or A == real(0.0):
+                    near = True
+        return near
 
     @wp.func
     def within(q: vec3, z: real, axis: vec3, limits: array, widths: array, row: int, slack: real):
@@ -107,9 +138,9 @@ def find_kernel(precision):
 
     @wp.kernel(module=edge_module(precision), enable_backward=False)
     def find(
-        floats: array, ints: INT, distance: array, numbers: array, domain: array, limits: array, triangles: array,
-        widths: array, row: int, suspects: INT, start: int, eps: real, events: INT, event_floats: array, counter: INT,
-        n: wp.int64, room: wp.int64,
+        floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, limits: array,
+        triangles: array, triangle_of_row: INT, widths: array, row: int, suspects: INT, start: int, eps: real,
+        events: INT, event_floats: array, counter: INT, n: wp.int64, room: wp.int64,
     ):  # fmt: skip
         i = ldi(suspects, 0, n, start + wp.tid())
         if ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
@@ -119,7 +150,8 @@ def find_kernel(precision):
             k = row * wp.static(edge.NUM_WIDTHS)
             u = heading(floats, n, i)
             axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
-            q = place(floats, n, i) - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+            o = place(floats, n, i)
+            q = o - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
             a = ld_plain(numbers, m + 6)
             d = ld_plain(numbers, m + 7)
             g = ld_plain(numbers, m + 8)
@@ -132,18 +164,22 @@ def find_kernel(precision):
             if own:
                 C = zero
             far = ld(distance, wp.static(at.NEAREST), n, i)
+            met = ldi(row_hit, 0, n, i)
             disc = B * B - A * C
             w = widths[k + wp.static(edge.SILHOUETTE)]
             if w > zero and A != zero and not own:
                 t = -B / A
                 # what meets the surface itself does so half a chord before
                 chord = wp.sqrt(wp.max(disc, zero)) / wp.abs(A)
-                if t > eps and t < far + chord + real(wp.static(BEHIND)) * w:
+                if t > eps:
                     p = q + t * u
                     z = wp.dot(axis, p)
                     steep = two * wp.length(a * p + (d * z + g) * axis)
                     miss = disc / wp.abs(A) / wp.max(steep, real(1.0e-30))
-                    if wp.abs(miss) < w and within(p, z, axis, limits, widths, row, w):
+                    fine = wp.abs(miss) < w and within(p, z, axis, limits, widths, row, w)
+                    if fine and t >= far + chord + real(wp.static(BEHIND)) * w:
+                        fine = beside(o, u, far, met, w, numbers, limits, triangles, triangle_of_row, widths)
+                    if fine:
                         _e = enter(t, i, row, wp.static(edge.SILHOUETTE), events, event_floats, counter, room)
             if disc >= zero:
                 root = wp.sqrt(disc)
@@ -169,9 +205,14 @@ def find_kernel(precision):
                         for kind in range(wp.static(edge.SILHOUETTE)):
                             w = widths[k + kind]
                             # a surface may end where its sheet does
-                            if w > zero and sheet >= -w * wp.abs(rise) and t < far + real(wp.static(BEHIND)) * w:
+                            if w > zero and sheet >= -w * wp.abs(rise):
                                 near, _slope = at_limit(p, z, axis, limits, row, kind)
-                                if wp.abs(near) < w and within(p, z, axis, limits, widths, row, w):
+                                fine = wp.abs(near) < w and within(p, z, axis, limits, widths, row, w)
+                                if fine and t >= far + real(wp.static(BEHIND)) * w:
+                                    fine = beside(
+                                        o, u, far, met, w, numbers, limits, triangles, triangle_of_row, widths
+                                    )
+                                if fine:
                                     _e = enter(t, i, row, kind, events, event_floats, counter, room)
 
     return find

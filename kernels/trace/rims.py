@@ -42,7 +42,7 @@ NUM_WIDTHS = 11
 def rims(precision, sags=False):
     """The Warp functions for one precision; with ``sags`` rows may be given by a sag."""
     b = bundle(precision)
-    real, array, detach = b.real, b.array, b.detach
+    real, array, detach, ld_plain = b.real, b.array, b.detach, b.ld_plain
     vec3, to_local, to_world, frame_origin = frame_of(precision)
     surface = surface_of(precision)
 
@@ -106,6 +106,29 @@ def rims(precision, sags=False):
             c = corner(triangles, triangle, 0)
         inwards = wp.normalize(wp.cross(normal, c - a))
         return wp.dot(inwards, p - a), inwards
+
+    @wp.func
+    def nearest_edge(p: vec3, row: int, numbers: array, limits: array, triangles: array, triangle: int, widths: array):
+        """(distance of a point of a row from the nearest edge of it, positive inside; the kind of that edge)."""
+        m = row * wp.static(NUM_NUMBERS)
+        axis = vec3(ld_plain(numbers, m + 3), ld_plain(numbers, m + 4), ld_plain(numbers, m + 5))
+        q = p - vec3(ld_plain(numbers, m), ld_plain(numbers, m + 1), ld_plain(numbers, m + 2))
+        least = real(1.0e30)
+        nearest = int(-1)
+        if triangle >= 0:
+            for side in range(3):
+                g, _slope = at_side(p, axis, triangles, triangle, side)
+                if g < least:
+                    least = g
+                    nearest = wp.static(SIDE_A) + side
+        else:
+            for kind in range(wp.static(SILHOUETTE)):
+                if widths[row * wp.static(NUM_WIDTHS) + kind] > real(0.0):
+                    g, _slope = at_limit(q, wp.dot(axis, q), axis, limits, row, kind)
+                    if g < least:
+                        least = g
+                        nearest = kind
+        return least, nearest
 
     @wp.func
     def form(p: vec3, row: int, rows: LONG, numbers: array, sag_numbers: array):
@@ -217,5 +240,6 @@ def rims(precision, sags=False):
         return g, slope, closer, fine
 
     return SimpleNamespace(
-        vec3=vec3, width_of=width_of, at_limit=at_limit, at_side=at_side, form=form, settle=settle, gap=gap
-    )
+        vec3=vec3, width_of=width_of, at_limit=at_limit, at_side=at_side, nearest_edge=nearest_edge, form=form,
+        settle=settle, gap=gap,
+    )  # fmt: skip

@@ -22,11 +22,8 @@ _SLACK = 1e-2
 
 
 @functools.cache
-def suspect_kernels(precision, behind):
-    """``(suspect, list_suspects)``: flag the rays that come close to one row, then list all that were flagged.
-
-    An edge may lie ``behind`` widths of a band behind what the ray meets.
-    """
+def suspect_kernels(precision):
+    """``(suspect, list_suspects)``: flag the rays that come close to one row, then list all that were flagged."""
     b = bundle(precision)
     real, array, ld, ld_plain, sqrt = b.real, b.array, b.ld, b.ld_plain, b.sqrt
     dot = quadric(precision).dot
@@ -34,8 +31,8 @@ def suspect_kernels(precision, behind):
 
     @wp.func
     def close(
-        t: real, eps: real, far: real, qx: real, qy: real, qz: real, u: real, v: real, w: real, nx: real, ny: real,
-        nz: real, limits: array, widths: array, k: int, m: int, band: real,
+        t: real, eps: real, qx: real, qy: real, qz: real, u: real, v: real, w: real, nx: real, ny: real, nz: real,
+        limits: array, widths: array, k: int, m: int, band: real,
     ):  # fmt: skip
         """Whether a point of the ray lies in the band about the border of a row, as seen along its axis and across."""
         zero = real(0.0)
@@ -77,12 +74,11 @@ def suspect_kernels(precision, behind):
         ends = ld_plain(widths, m + wp.static(edge.Z_HIGH)) > zero
         inside = wp.where(wp.where(ends, gap > -band, True), inside, False)
         at_edge = wp.where(wp.where(ends, gap < band, False), True, at_edge)
-        ahead = wp.where(t > eps, t < far + real(wp.static(behind)) * band, False)
-        return wp.where(wp.where(ahead, at_edge, False), inside, False)
+        return wp.where(wp.where(t > eps, at_edge, False), inside, False)
 
     @wp.kernel(module=module, enable_backward=False)
     def suspect(
-        floats: array, ints: INT, distance: array, numbers: array, limits: array, widths: array, row: int, first: int,
+        floats: array, ints: INT, numbers: array, limits: array, widths: array, row: int, first: int,
         band: real, eps: real, flags: INT, n: wp.int64,
     ):  # fmt: skip
         i = wp.tid()
@@ -111,17 +107,14 @@ def suspect_kernels(precision, behind):
         C = a * qq + d * s * s + real(2.0) * g * s + ld_plain(numbers, r + 9)
         own = ldi(ints, wp.static(at.LAST), n, i) == row
         C = wp.where(own, zero, C)
-        far = ld(distance, wp.static(at.NEAREST), n, i)
         disc = B * B - A * C
         root = sqrt(wp.max(disc, zero))
         h = -(B + wp.where(B < zero, -root, root))
         one = real(1.0)
         bends = A != zero
         inverse = one / wp.where(bends, A, one)
-        near1 = close(h * inverse, eps, far, qx, qy, qz, u, v, w, nx, ny, nz, limits, widths, k, m, band)
-        near2 = close(
-            C / wp.where(h == zero, one, h), eps, far, qx, qy, qz, u, v, w, nx, ny, nz, limits, widths, k, m, band
-        )
+        near1 = close(h * inverse, eps, qx, qy, qz, u, v, w, nx, ny, nz, limits, widths, k, m, band)
+        near2 = close(C / wp.where(h == zero, one, h), eps, qx, qy, qz, u, v, w, nx, ny, nz, limits, widths, k, m, band)
         near1 = wp.where(bends, near1, False)
         near = wp.where(disc >= zero, wp.where(near1, True, near2), False)
         # a silhouette: F at its extremum along the ray, over its gradient there
@@ -152,17 +145,16 @@ def suspect_kernels(precision, behind):
 class Suspects:
     """Lists the rays that come close to an edge of any of ``rows``, as ``cells``.
 
-    Half ``widths`` of bands are (rows, kinds), ``behind`` is that of `suspect_kernels`, and ``arguments`` are what the
-    kernels take of the scene.
+    Half ``widths`` of bands are (rows, kinds), and ``arguments`` are what the kernels take of the scene.
     """
 
-    def __init__(self, tables, rows, widths, capacity, behind, arguments):
+    def __init__(self, tables, rows, widths, capacity, arguments):
         device, real = tables.device, REALS[tables.precision]
         self.cells, flags = (wp.empty(capacity, dtype=wp.int32, device=device) for _ in range(2))
         self._counter = Counters(1, device)
         names = {**arguments, "flags": flags, "near": self.cells, "counter": self._counter.array, "first": 0,
                  "band": real(0.0), "n": wp.int64(capacity)}  # fmt: skip
-        suspect, listed = suspect_kernels(tables.precision, behind)
+        suspect, listed = suspect_kernels(tables.precision)
         self._suspect, self._list = (Command(kernel, device, names) for kernel in (suspect, listed))
         self._rows = [
             {"row": row, "first": int(k == 0), "band": real(widths[row, : edge.SIDE_A].max() * (1.0 + _SLACK))}

@@ -170,7 +170,7 @@ class EdgeTerms:
             "source_numbers": tables.source_numbers,
         }  # fmt: skip
         widths = bands.widths.numpy().reshape(-1, rims.NUM_WIDTHS)
-        self._suspects = Suspects(tables, bands.rows, widths, n, found.BEHIND, names)
+        self._suspects = Suspects(tables, bands.rows, widths, n, names)
         find = Command(found.find_kernel(p), device, {**names, "suspects": self._suspects.cells})
         self._near_searches = [(find, {"row": row}) for row in bands.rows]
         self._searches = []
@@ -258,7 +258,7 @@ class EdgeTerms:
 def visibility_kernels(precision, sags=False):
     """Every kernel of this pass that no other needs; with ``sags`` those of scenes with surfaces given by a sag."""
     kernels = [
-        *suspect_kernels(precision, found.BEHIND), found.find_kernel(precision), found.find_triangles_kernel(precision),
+        *suspect_kernels(precision), found.find_kernel(precision), found.find_triangles_kernel(precision),
         found.find_crossings_kernel(precision),
         *edges.tally_kernels(precision),
         *(build(precision, sags) for build in (edges.shift_kernel, edges.vet_kernel, edges.pull_kernel)),

@@ -176,6 +176,26 @@ def test_caps_given_by_a_sag_are_seen_as_spheres_are():
         assert found[name] == pytest.approx(found["conic"], abs=0.005 * scale), name
 
 
+def test_a_border_far_behind_an_edge_that_crosses_it_aslant():
+    """Half a beam is stopped by a plate whose edge, seen along the rays, crosses a detector's borders at 45 degrees.
+
+    Rays that the plate stops sample the border, too, where it is lit beside them; without them 2 % would be missing.
+    The standard error is 0.3 %.
+    """
+    width = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    scene = nsq.NSQScene()
+    scene.add_source("S", at.CS(z=-40.0), nsq.CollimatedSourceConfig(spectrum=GREEN, aperture_radius=at.RADIUS))
+    aslant = at.CS(x=10.0 * math.sqrt(0.5), y=10.0 * math.sqrt(0.5), z=-30.0, rz=math.pi / 4.0)
+    scene.add_component("O", nsq.AbsorbingComponent(aslant, nsq.FinitePlaneGeometry(20.0, 40.0)))
+    plate = nsq.IrradianceDetectorConfig(width, 10.0, num_pixels_x=8, num_pixels_y=8)
+    scene.add_detector("D", at.CS(z=20.0), plate)
+    flux = scene.trace(2_000_000, seed=0, visibility_width=0.3).detectors["D"].total_flux
+    (found,) = torch.autograd.grad(flux, width)
+    # x + y < 0 is lit: below -1 of the border at x = 1, and below 1 of that at x = -1
+    lit = 2.0 * math.sqrt(at.RADIUS**2 - 1.0)
+    assert found.item() == pytest.approx(0.5 * at.E * lit, rel=0.01)
+
+
 def test_rows_of_a_database_say_what_they_leave_out():
     a = torch.tensor(1.2, dtype=torch.float64, requires_grad=True)
     scene = at.obstacle(nsq.AnnularPlaneGeometry(a, 9.0))
