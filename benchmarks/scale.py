@@ -12,6 +12,8 @@ from benchmarks.trace import PEER_RAYS, PEER_RAYS_BACKWARD, Peer, backward, chil
 THREADS = 2
 # long enough that what a trace does once, 10 to 30 ms on one thread, does not count
 RAYS, RAYS_BACKWARD = 8_000_000, 4_000_000
+# rays of a profile
+PROFILED = 2_000_000
 # forward in float64, in float32; with gradients in float64, in float32; other scenes; two threads against one
 TARGETS = {"forward": (60.0, 100.0), "backward": (50.0, 90.0), "scenes": 40.0, "threads": 1.7, "field": 1.5}
 MEMORY_LIMITS = (300.0, 1500.0)
@@ -171,7 +173,7 @@ def run(parameters):
     scene.add_component("M", mirror)
     plate = nsq.IrradianceDetectorConfig(width=40.0, height=40.0, num_pixels_x=32, num_pixels_y=32)
     scene.add_detector("D", nsq.CoordinateSystem(z=-30.0), plate)
-    data = scene.trace(200_000, seed=1, backend=nsq.TorchBackend()).detectors["D"].data
+    data = scene.trace(20_000, seed=1, backend=nsq.TorchBackend()).detectors["D"].data
     loss = (data * torch.linspace(0.0, 1.0, data.numel(), dtype=torch.float64)).sum()
     start = time.perf_counter()
     loss.backward()
@@ -200,7 +202,7 @@ def parameters():
 
 
 def launches():
-    """Processor time of each kernel, on one thread, a ray born and a cell of its launches."""
+    """Processor time of each kernel, on one thread, a ray born and a cell of its launches: forward, then both ways."""
     import time
     from collections import defaultdict
 
@@ -214,23 +216,31 @@ def launches():
     def timed(self, dim, changed=None):
         start = time.thread_time()
         plain(self, dim, changed)
-        row = spent[self._launch.kernel.key.split("__")[-1]]
+        row = spent[self._launch.kernel.key.split("__")[-1] + " adjoint" * self._launch.adjoint]
         row[0] += time.thread_time() - start
         row[1] += dim
+
+    def profile(title, function):
+        function()
+        spent.clear()
+        Command.run = timed
+        try:
+            function()
+        finally:
+            Command.run = plain
+        print(f"one thread, {title}: ns a ray born, ns a ray of a launch")
+        for name, (seconds, cells) in sorted(spent.items(), key=lambda item: -item[1][0]):
+            print(f"    {name:20} {1e9 * seconds / PROFILED:8.1f} {1e9 * seconds / cells:8.1f}")
 
     nsq.set_num_threads(1)
     for precision in ("float64", "float32"):
         backend = nsq.TorchBackend(precision=precision)
-        singlet().trace(RAYS, seed=42, backend=backend)
-        spent.clear()
-        Command.run = timed
-        try:
-            singlet().trace(RAYS, seed=42, backend=backend)
-        finally:
-            Command.run = plain
-        print(f"one thread, {precision}: ns a ray born, ns a ray of a launch")
-        for name, (seconds, cells) in sorted(spent.items(), key=lambda item: -item[1][0]):
-            print(f"    {name:16} {1e9 * seconds / RAYS:8.1f} {1e9 * seconds / cells:8.1f}")
+
+        def trace(r1=100.0, backend=backend):
+            return singlet(r1).trace(PROFILED, seed=42, backend=backend).detectors["map"].data
+
+        profile(f"forward, {precision}", trace)
+        profile(f"forward + backward, {precision}", lambda trace=trace: backward(PROFILED, trace))
     nsq.set_num_threads(THREADS)
 
 

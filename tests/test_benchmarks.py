@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import crowds, scale, timing
+from benchmarks import crowds, sampling, scale, timing
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,3 +94,10 @@ def test_a_field_of_heights_costs_about_as_much_as_one_number(monkeypatch, capsy
     first, second = capsys.readouterr().out.splitlines()
     assert "8 x 8 heights" in first
     assert float(second.split()[0]) > 0.0
+
+
+@pytest.mark.parametrize("name", sampling.CASES)
+def test_sobol_births_converge_faster(name, capsys):
+    plain, sobol = sampling.compare(name, powers=(9, 13), seeds=4)
+    assert sobol < plain - 0.1
+    assert "8192 rays" in capsys.readouterr().out
