@@ -74,7 +74,7 @@ def quadric(precision):
 
 
 @functools.cache
-def hit_of(precision, build=ANY):
+def hit_of(precision, build):
     """The Warp function that finds a ray's hit on a row, for one precision and one of the `BUILDS`."""
     import warp as wp
 

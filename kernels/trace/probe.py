@@ -13,7 +13,7 @@ from kernels.bsdfs.frames import frames
 from kernels.modules import kernel_module
 from kernels.precision import INT, bundle, ldi, select_int
 from kernels.rng import pcg32, slot_key, uniform_of
-from kernels.shapes.quadric import NUM_NUMBERS, quadric
+from kernels.shapes.quadric import ANY, NUM_NUMBERS, quadric
 from kernels.trace import layout as at
 from kernels.trace.boxes import BoxTree
 from kernels.trace.command import Command
@@ -135,7 +135,7 @@ def nearest(rays, surfaces, eps):
     }  # fmt: skip
     if n:
         for row in surfaces.linear_rows:
-            Command(search_kernel(PRECISION, 1), "cpu", {**shared, "row": row}).run(n)
+            Command(search_kernel(PRECISION, 1, ANY), "cpu", {**shared, "row": row}).run(n)
         if len(tree_rows):
             rows = surfaces.triangles, surfaces.triangle_of_row, tree_rows
             tree = BoxTree.build(lower, upper, *rows, wp.get_device("cpu"))

@@ -10,7 +10,7 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.precision import INT, bundle, ldi, sti
-from kernels.shapes.quadric import ANY, BUILDS, hit_of
+from kernels.shapes.quadric import BUILDS, hit_of
 from kernels.trace import layout
 
 FAR = 1.0e30
@@ -33,7 +33,7 @@ def row_groups(rows, builds):
 
 
 @functools.cache
-def search_kernel(precision, rows, build=ANY):
+def search_kernel(precision, rows, build):
     """The kernel that takes ``rows`` rows of a build at once."""
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st

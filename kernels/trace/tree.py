@@ -15,7 +15,7 @@ from kernels.points.leaves import load_bits
 from kernels.points.native import FLOATS, STACK, key_distance, key_index, load_int, load_key, lowest_bit
 from kernels.points.rays import reciprocal
 from kernels.precision import INT, bundle, ldi, sti
-from kernels.shapes.quadric import hit_of
+from kernels.shapes.quadric import ANY, hit_of
 from kernels.trace import layout as at
 from kernels.trace.boxes import BLOCK_CELLS, BOX, candidates, push_slabs
 from kernels.trace.search import FAR
@@ -73,7 +73,7 @@ def tree_kernel(precision):
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
     vec3 = wp.types.vector(length=3, dtype=real)
-    quadric_hit = hit_of(precision)
+    quadric_hit = hit_of(precision, ANY)
     triangle_hit = triangle_of(precision)
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
