@@ -72,7 +72,7 @@ class TorchBackend:
         num_rays: int,
         max_depth: int = 16,
         min_flux_fraction: float = 1e-6,
-        batch_size: int = 16384,
+        batch_size: int = 32768,
         seed: int | None = None,
         record_paths: bool | int = False,
         *,

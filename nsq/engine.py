@@ -375,7 +375,9 @@ class Trace:
         rays = self.options.num_rays
         size = min(max(self.options.batch_size, _LEAST_BATCH), _LARGEST_BATCH) if on_cpu else _GPU_BATCH
         room = self.run.split_budget if self.run.split_depth else 1
-        size = max(1, min(size, -(-rays // (len(desks) * self.options.ranks.size))))
+        # every lane gets as many batches, all of about one size, so that none waits for another at the end
+        everywhere = len(desks) * self.options.ranks.size
+        size = max(1, -(-rays // (everywhere * max(1, -(-rays // (everywhere * size))))))
         return desks[: -(-rays // size)], size, size * room + _PADDING
 
     def _batches(self, size: int) -> list[tuple[int, int]]:

@@ -124,7 +124,7 @@ class NSQScene:
         num_rays: int,
         max_depth: int = 16,
         min_flux_fraction: float = 1e-6,
-        batch_size: int = 16384,
+        batch_size: int = 32768,
         seed: int | None = None,
         backend: Any = None,
         record_paths: bool | int = False,

@@ -93,7 +93,7 @@ class Door:
 
     def trace(
         self, arrays: Mapping[str, wp.array], num_rays: int, *, max_depth: int = 16, min_flux_fraction: float = 1e-6,
-        batch_size: int = 16384, seed: int | None = None,
+        batch_size: int = 32768, seed: int | None = None,
     ) -> Readings:  # fmt: skip
         """Trace with the values that the arrays hold now.
 
