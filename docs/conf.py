@@ -39,7 +39,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "ignore_pattern": r"^_",
-    "copyfile_regex": r"_gallery\.py",  # what the examples share
+    "copyfile_regex": r"_\w+\.py",  # what the examples share
     "notebook_extensions": (),  # the examples are programs
     "download_all_examples": False,
     "write_computation_times": False,

@@ -3,8 +3,8 @@
 
 Find the first state of a wave on a pool from the light on its floor, in Warp from end to end.
 
-A wave equation runs in Warp kernels, its last height field refracts sunlight, a map on the floor reads the caustics.
-One ``wp.Tape`` holds simulation, trace and loss, and its backward pass reaches the amplitudes of 3 x 3 standing waves.
+A wave equation in Warp kernels bends the water, which refracts sunlight onto a map on the floor. One ``wp.Tape`` holds
+simulation, trace and loss; its backward pass reaches the amplitudes of 3 x 3 standing waves.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def compare(image: wp.array2d(dtype=real), target: wp.array2d(dtype=real), loss:
 
 
 def pool():
-    """The door to a scene of sunlight, water and a floor; the water's vertices come from a Warp array."""
+    """The door to sunlight, water and a floor: vertices come from a Warp array, and rays keep to their branches."""
     corner = np.add.outer(N * np.arange(N - 1), np.arange(N - 1)).reshape(-1, 1, 1)
     faces = (corner + np.array([[0, 1, N + 1], [0, N + 1, N]])).reshape(-1, 3)
     side = SIZE * (np.arange(N) / (N - 1) - 0.5)
@@ -67,7 +67,6 @@ def pool():
     scene.add_component("water", nsq.RefractiveComponent(nsq.CoordinateSystem(), surface, nsq.VACUUM, water))
     floor = nsq.IrradianceDetectorConfig(1.1 * SIZE, 1.1 * SIZE, num_pixels_x=PIXELS, num_pixels_y=PIXELS)
     scene.add_detector("floor", nsq.CoordinateSystem(z=DEPTH), floor)
-    # a fixed probability of reflection: no ray changes its branch while the water moves
     scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=0.02, rr_start_flux=0.0, sampler=nsq.Sobol())
     return nsq.warp.prepare(scene, {"water": (surface, "vertices")})
 
@@ -84,8 +83,7 @@ def look(door, amplitude, rays, seed):
 
 
 def evaluate(door, values, target, rays):
-    amplitude = wp.array(values, dtype=float, requires_grad=True)
-    loss = wp.zeros(1, dtype=real, requires_grad=True)
+    amplitude, loss = wp.array(values, dtype=float, requires_grad=True), wp.zeros(1, dtype=real, requires_grad=True)
     with wp.Tape() as tape:
         image, _ = look(door, amplitude, rays, seed=0)
         wp.launch(compare, dim=image.shape, inputs=[image, target], outputs=[loss])
@@ -107,15 +105,9 @@ def main():
     image, recovered = look(door, found, options.rays, seed=0)
     error = np.std(recovered.numpy() - height.numpy()) / np.std(height.numpy())
     print(f"error of the first state: {100.0 * error:.1f} % of its RMS")
-    plt.switch_backend("agg")
     figure, axes = plt.subplots(1, 4, figsize=(16, 3.8), layout="constrained")
-    fields = {
-        "true height, mm": height,
-        "found height": recovered,
-        "true floor, W a pixel": target,
-        "found floor": image,
-    }
-    for axis, (title, field) in zip(axes, fields.items(), strict=True):
+    titles = "true height, mm", "found height", "true floor, W a pixel", "found floor"
+    for axis, title, field in zip(axes, titles, (height, recovered, target, image), strict=True):
         axis.set(title=title, xticks=[], yticks=[])
         picture = axis.imshow(field.numpy(), cmap="cividis" if "floor" in title else "RdBu", origin="lower")
         figure.colorbar(picture, ax=axis, shrink=0.8)
