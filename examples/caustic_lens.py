@@ -20,8 +20,7 @@ WHOLE = example.rays >= 20_000
 STEPS, RATE, NODES, SHARPEST = (120, 0.5, 65, 0.7) if WHOLE else (30, 1.0, 25, 1.5)
 HALF, BEAM, FAR, WAVES = 20.0, 18.0, 100.0, 24  # of the lens; of the beam; of the screen, mm; cosines a direction
 PIXELS, SIZE = 40, 40.0  # of the screen, mm
-GLASS = nsq.NSQMaterial.constant(1.49)
-REACHES = 0.92  # of the flux: two faces take 4 % each
+GLASS, REACHES = nsq.NSQMaterial.constant(1.49), 0.92  # of the flux: two faces take 4 % each
 
 x = np.linspace(-HALF, HALF, NODES)
 nodes = torch.as_tensor(np.stack(np.meshgrid(x, x), axis=-1))

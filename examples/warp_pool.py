@@ -8,7 +8,6 @@ simulation, trace and loss; its backward pass reaches the amplitudes of 3 x 3 st
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,4 +116,4 @@ def main():
 
 
 if __name__ == "__main__" and main():
-    sys.exit(1)
+    raise SystemExit(1)
