@@ -165,6 +165,7 @@ def ways_of(precision):
         code: int, o: vec3, d: vec3, low: real, slope_low: real, high: real, slope_high: real, numbers: array,
         start: int,
     ):  # fmt: skip
+        """Where F has its extremum in a bracket of its slopes: the same steps as `close`, of the slope."""
         a = low
         fa = slope_low
         c = high
