@@ -74,7 +74,7 @@ def spheres(counts, rays, patience):
             scene.trace(10, max_depth=DEPTH, seed=1)
 
         total = segments(scene.trace(rays, max_depth=DEPTH, seed=1))
-        whole, before = measure(run, prepare, repeats=3, patience=patience)
+        whole, before = measure(run, prepare, repeats=5, patience=patience)
         times[count] = (whole.median - before.median) / total
         print(
             f"{count:12,} {rays / whole.median:16.4g} {total / rays:15.2f} {times[count] * 1e9:13.1f}"
@@ -207,7 +207,7 @@ def mesh(rays, patience, around=AROUND, down=DOWN):
     total = segments(one)
     gap = abs(one.total_flux_detected - other.total_flux_detected)
     first, second, before = measure(
-        lambda: ours() and None, lambda: theirs() and None, prepare, repeats=3, patience=patience
+        lambda: ours() and None, lambda: theirs() and None, prepare, repeats=5, patience=patience
     )
     mine, peer = (rays / (t.median - before.median) for t in (first, second))
     met = "met" if mine >= MESH_TARGET * peer else "MISSED"

@@ -94,7 +94,7 @@ def neighbours(sizes, patience):
                     partial(ours, *tensors),
                     partial(kd_tree, points, queries),
                     partial(nanoflann, points, queries),
-                    repeats=5 if count < 1_000_000 else 3,
+                    repeats=5,
                     patience=patience,
                     loops=LOOPS.get(count, 1),
                 )
@@ -122,7 +122,7 @@ def farthest(sizes, patience):
         first, *timings = timed(
             partial(bvh.fps, tensor, wanted),
             *peers.values(),
-            repeats=5 if count < 1_000_000 else 3,
+            repeats=5,
             patience=patience,
             loops=LOOPS.get(count, 1),
         )

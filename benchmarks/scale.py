@@ -143,12 +143,12 @@ def threads_and_batches():
     print("batch size, singlet forward, float64, rays per second:")
     sizes = (4096, 8192, 16384, 32768)
     runs = [partial(repeat, partial(singlet().trace, seed=42, batch_size=size), RAYS) for size in sizes]
-    for size, timing in zip(sizes, measure(*runs, repeats=3), strict=True):
+    for size, timing in zip(sizes, measure(*runs), strict=True):
         print(f"    {size:6d} {RAYS / timing.median:10.4g}")
 
 
 FIELD_SCENE = """
-import time, torch, nsq
+import statistics, time, torch, nsq
 nsq.set_num_threads({threads})
 
 def run(parameters):
@@ -180,7 +180,8 @@ def run(parameters):
     return time.perf_counter() - start
 
 run(1), run(2)
-one, many = (min(run(n) for _ in range(3)) for n in (1, 2))
+runs = [(run(1), run(2)) for _ in range(5)]
+one, many = (statistics.median(times) for times in zip(*runs))
 print(time.time(), one, many)
 """
 
