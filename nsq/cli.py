@@ -27,8 +27,8 @@ examples:
   python -m nsq convert lens.zmx scene.json
   python -m nsq info scene.json
   python -m nsq trace scene.json -n 1e6 --seed 1 --out result.npz --plot map.png
-  python -m nsq trace scene.json -n 1e10 --target-error film=1e-3 --checkpoint run.nsq
-  python -m nsq ghosts scene.json --detector film
+  python -m nsq trace scene.json -n 1e10 --target-error image=1e-3 --checkpoint run.nsq
+  python -m nsq ghosts scene.json --detector image
   python -m nsq warmup
 
 exit codes: 0 done; 1 an error, told in one line; 2 wrong usage; 130 stopped by Ctrl-C
