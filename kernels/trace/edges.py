@@ -226,6 +226,9 @@ def shift_kernel(precision, sags=False):
         state = int(wp.static(at.DEAD))
         if ok:
             state = int(wp.static(at.ALIVE))
+        else:
+            # steps that went astray may have left a weight that is no number
+            st(event_floats, wp.static(WEIGHT), room, e, real(0.0))
         sti(ints_out, wp.static(at.STATE), n_out, e, state)
         sti(ints_out, wp.static(at.STATE), n_out, e + count, state)
 
@@ -371,7 +374,7 @@ def tally_kernels(precision):
 def pull_kernel(precision, sags=False):
     """The gaps of the rays of all events, differentiable in the rays and in all that says where a surface ends."""
     b = bundle(precision)
-    array = b.array
+    real, array, ld_fixed = b.real, b.array, b.ld_fixed
     r = rims(precision, sags)
     vec3, gap = r.vec3, r.gap
     name = f"kernels.trace.{precision}.edges" + ("_sag" if sags else "") + ".adjoint"
@@ -379,9 +382,12 @@ def pull_kernel(precision, sags=False):
     @wp.kernel(module=kernel_module(name, backward=True))
     def pull(
         floats: array, rows: LONG, numbers: array, limits: array, triangles: array, triangle_of_row: INT,
-        sag_numbers: array, events: INT, event_floats: array, value: array, n: int, room: int,
+        sag_numbers: array, events: INT, event_floats: array, weight: array, value: array, n: int, room: int,
     ):  # fmt: skip
         e = wp.tid()
+        if ld_fixed(weight, e) == real(0.0):
+            # nothing is pulled, and what is far off may have a gap or a slope of it that is no number
+            return
         i = events[wp.static(CELL) * room + e]
         row = events[wp.static(ROW) * room + e]
         kind = events[wp.static(KIND) * room + e]

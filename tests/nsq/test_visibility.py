@@ -74,6 +74,18 @@ def test_a_moved_and_tilted_lens_rim():
         assert abs(off[name] - expected) > 0.2 * abs(expected), name
 
 
+def test_the_edges_of_a_tilted_doublet_lie_on_one_cylinder():
+    """They cross nowhere, and what looks for their crossing goes far astray; eight seeds, the standard error is 4 %."""
+    x = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    scene = at.bench(width=4.0)
+    scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=0.3, rr_start_flux=0.0)
+    crown, flint = nsq.NSQMaterial.constant(1.52), nsq.NSQMaterial.constant(1.67)
+    lens = nsq.DoubletConfig(12.0, -9.0, -25.0, 2.0, 1.0, crown, flint, aperture_radius=1.5)
+    scene.add_doublet("L", at.CS(x=x, rx=0.3), lens)
+    check = nsq.check_gradients(scene, {"x": x}, lambda r: r.detectors["D"].total_flux, step=0.04, max_depth=6)
+    assert check.agrees, check
+
+
 def test_both_modes_and_repeated_calls_agree():
     replayed = flux_gradient(vignetting, VIGNETTING, 40_000)
     again = flux_gradient(vignetting, VIGNETTING, 40_000)
