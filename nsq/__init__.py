@@ -22,6 +22,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "GaussianBSDF",
         "HarveyShackBSDF",
         "LambertianBSDF",
+        "RadialBSDF",
         "SpecularBRDF",
         "TabulatedBSDF",
     ),
@@ -60,6 +61,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "ConicGeometry",
         "CylindricalFrustumGeometry",
         "FinitePlaneGeometry",
+        "Geometry",
         "ParaboloidGeometry",
         "PlaneGeometry",
         "SphereGeometry",
@@ -125,7 +127,8 @@ def __getattr__(name: str) -> Any:
         from .numbers import suggest
 
         hint = "" if name.startswith("_") else suggest(name, __all__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}")
+        # with a name and no object, Python adds no suggestion of its own to an uncaught one
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}", name=name)
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
     globals()[name] = value
     return value

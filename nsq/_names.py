@@ -48,6 +48,5 @@ def check_attribute(obj: object, name: str, known: Iterable[str]) -> None:
     if name not in known and not name.startswith("_") and not hasattr(type(obj), name):
         raise AttributeError(
             f"{type(obj).__name__} has no attribute {name!r}; it takes one of {known}.{suggest(name, known)}",
-            name=name,
-            obj=obj,
+            name=name,  # without the object, Python adds no suggestion of its own
         )

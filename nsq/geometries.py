@@ -73,7 +73,10 @@ class Geometry:
         object.__setattr__(self, name, value)
 
     def validate(self) -> None:
-        """Check every attribute."""
+        """Check every attribute. Unless a class does more, `numbers` are checked for kind and NaN."""
+        names = {id(value): name for name, value in reversed(vars(self).items())}
+        for k, value in enumerate(self.numbers()):
+            check_number(value, names.get(id(value), f"numbers()[{k}]"), finite=False)
 
     def numbers(self) -> tuple[Number, ...]:
         """The numbers of this shape, in the order of the columns that `quadric` takes."""

@@ -1,11 +1,14 @@
 """Every block of README.md and docs/ runs, page by page from top to bottom, and the pages point at things."""
 
+import math
 import re
 
 import pytest
 
 import bvh
+import nsq
 
+from ..nsq.shape_rows import check_row
 from ..nsq.test_cli import ZMX
 from .pages import ELSEWHERE, GENERATED, PAGES, ROOT, blocks, command, inline_commands, run_page
 
@@ -31,6 +34,37 @@ def test_a_page_runs_from_top_to_bottom(path, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "agg")
     (tmp_path / "lens.zmx").write_text(ZMX)  # a prescription that a reader has
     run_page(path, lambda: capsys.readouterr().out)
+
+
+def test_the_shape_of_a_page_passes_the_tests_of_rows():
+    namespace = {"__name__": "page"}
+    for _, _, code in blocks(ROOT / "docs" / "extending.md")[:2]:
+        exec(code, namespace)
+    tube = namespace["WaistGeometry"](2.0, 0.5, 10.0)
+    radius = math.sqrt(4.0 + 0.25 * 6.0**2)
+    check_row(tube, (0.6 * radius, -0.8 * radius, 6.0), (0.6 * radius, -0.8 * radius, -0.25 * 6.0))
+
+
+def test_the_examples_of_extensions_are_short():
+    """Each class with what it is used for takes less than 60 lines."""
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    codes = {
+        part.splitlines()[0]: re.findall(r"^```python\n(.*?)^```$", part, re.DOTALL | re.MULTILINE) for part in sections
+    }
+    lengths = {title: len("".join(code).splitlines()) for title, code in codes.items()}
+    assert {"A shape", "A scatter lobe", "A source", "A detector"} <= set(lengths)
+    assert all(length < 60 for length in lengths.values()), lengths
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: path.name)
+def test_a_page_uses_public_names(path):
+    """In a process that has just begun, a module that nobody has imported yet is no attribute of its package."""
+    code = "".join(code for _, language, code in blocks(path) if language == "python")
+    for package in (nsq, bvh):
+        for name in set(re.findall(rf"\b{package.__name__}\.([A-Za-z]\w*)", code)):
+            imported = re.search(rf"^import {package.__name__}\.{name}\b", code, re.MULTILINE)
+            assert name in package.__all__ or imported, f"{package.__name__}.{name}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -9,38 +9,9 @@ import torch
 import nsq
 from nsq.numbers import stack
 
+from .shape_rows import check_independent, check_motion, check_point, inside, row, value
+
 INF = math.inf
-
-
-def row(geometry):
-    """Coefficients (4,) and limits (9,) of one shape, as NumPy arrays."""
-    coefficients, limits = type(geometry).quadric(stack(geometry.numbers()).reshape(1, -1))
-    assert coefficients.dtype == limits.dtype == torch.float64
-    assert coefficients.shape == (1, 4)
-    assert limits.shape == (1, 9)
-    return coefficients[0].numpy(), limits[0].numpy()
-
-
-def value(coefficients, q):
-    a, b_a, g, e = coefficients
-    return a * (q @ q) + b_a * q[2] ** 2 + 2.0 * g * q[2] + e
-
-
-def gradient(coefficients, q):
-    a, b_a, g, _ = coefficients
-    return 2.0 * a * q + np.array([0.0, 0.0, 2.0 * b_a * q[2] + 2.0 * g])
-
-
-def inside(limits, q):
-    rho_min, rho_max, half_x, half_y, z_min, z_max, sheet0, sheet1, _ = limits
-    rho = math.hypot(q[0], q[1])
-    return bool(
-        rho_min <= rho <= rho_max
-        and abs(q[0]) <= half_x
-        and abs(q[1]) <= half_y
-        and z_min <= q[2] <= z_max
-        and sheet0 + sheet1 * q[2] >= 0.0
-    )
 
 
 def sag(radius, conic, rho):
@@ -74,14 +45,7 @@ for _radius, _conic in CONES:
 
 @pytest.mark.parametrize(("geometry", "point", "normal"), ON_SURFACE, ids=lambda v: type(v).__name__)
 def test_a_known_point_lies_on_the_surface_with_its_normal(geometry, point, normal):
-    coefficients, limits = row(geometry)
-    q = np.array(point)
-    assert value(coefficients, q) == pytest.approx(0.0, abs=1e-13)
-    slope = gradient(coefficients, q)
-    assert slope / np.linalg.norm(slope) == pytest.approx(normal / np.linalg.norm(normal), abs=1e-13)
-    assert inside(limits, q)
-    step = 1e-4  # F rises along n_geom
-    assert value(coefficients, q + step * normal) > 0.0 > value(coefficients, q - step * normal)
+    check_point(geometry, point, normal)
 
 
 @pytest.mark.parametrize(
@@ -122,59 +86,41 @@ def test_a_disk_takes_the_place_of_the_rectangle():
     ],
 )
 def test_rows_are_independent(shape, numbers):
-    p = torch.tensor(numbers, dtype=torch.float64).reshape(len(numbers), -1)
-    together = shape.quadric(p)
-    for i in range(len(numbers)):
-        for all_rows, one in zip(together, shape.quadric(p[i : i + 1]), strict=True):
-            assert torch.equal(all_rows[i], one[0])
+    check_independent(shape, numbers)
 
 
 @pytest.mark.parametrize(
-    ("shape", "numbers"),
+    ("shape", "numbers", "point"),
     [
-        (nsq.ConicGeometry, (50.0, -0.5, 5.0)),
-        (nsq.SphereGeometry, (5.0, 4.0)),
-        (nsq.CylindricalFrustumGeometry, (3.0, 4.0, -1.0, 9.0)),
-        (nsq.AnnularPlaneGeometry, (1.0, 2.0, 0.5)),
+        (nsq.ConicGeometry, (50.0, -0.5, 5.0), (1.8, 2.4, sag(50.0, -0.5, 3.0))),
+        (nsq.SphereGeometry, (5.0, 4.0), (1.8, 2.4, 4.0)),
+        (nsq.CylindricalFrustumGeometry, (3.0, 4.0, -1.0, 9.0), (0.0, 3.25, 1.5)),
+        (nsq.AnnularPlaneGeometry, (1.0, 2.0, 0.5), (1.5, 0.0, 0.5)),
     ],
 )
-def test_the_surface_moves_as_its_numbers_do(shape, numbers):
-    """The normal motion -dF / |grad F| of a point of the surface, against a surface with changed numbers."""
-    leaves = torch.tensor([numbers], dtype=torch.float64, requires_grad=True)
-    base = torch.tensor(numbers, dtype=torch.float64)
-    q = _point_of(shape, numbers)
-    coefficients = shape.quadric(leaves)[0][0]
-    basis = torch.tensor([q @ q, q[2] ** 2, 2.0 * q[2], 1.0])
-    (motion,) = torch.autograd.grad((coefficients * basis).sum(), leaves)
-    motion = -motion[0].numpy() / np.linalg.norm(gradient(coefficients.detach().numpy(), q))
-    normal = gradient(coefficients.detach().numpy(), q)
-    normal /= np.linalg.norm(normal)
-    for i in range(len(numbers)):
-        moved = []
-        for h in (1e-5, -1e-5):
-            changed = base.clone()
-            changed[i] += h
-            moved.append(_along(shape.quadric(changed[None])[0][0].numpy(), q, normal))
-        assert motion[i] == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6, abs=1e-8)
+def test_the_surface_moves_as_its_numbers_do(shape, numbers, point):
+    check_motion(shape, numbers, point)
 
 
-def _point_of(shape, numbers):
-    if shape is nsq.ConicGeometry:
-        return np.array([1.8, 2.4, sag(numbers[0], numbers[1], 3.0)])
-    if shape is nsq.SphereGeometry:
-        return numbers[0] * np.array([0.36, 0.48, 0.8])
-    if shape is nsq.AnnularPlaneGeometry:
-        return np.array([1.5, 0.0, numbers[2]])
-    return np.array([0.0, 3.25, 1.5])  # r(1.5) of the frustum
+class Slab(nsq.Geometry):
+    """A shape of somebody's own that says nothing about its numbers."""
+
+    def __init__(self, height):
+        self.height = height
+        self.validate()
+
+    def numbers(self):
+        return (self.height,)
 
 
-def _along(coefficients, q, normal):
-    """Distance along the normal at which F is 0, by Newton's method."""
-    s = 0.0
-    for _ in range(20):
-        at = q + s * normal
-        s -= value(coefficients, at) / (gradient(coefficients, at) @ normal)
-    return s
+def test_the_numbers_of_a_shape_that_does_not_check_them_are_checked():
+    Slab(torch.tensor(1.0, requires_grad=True))
+    with pytest.raises(TypeError, match=r"^height got '2'"):
+        Slab("2")
+    slab = Slab(1.0)
+    slab.height = math.nan
+    with pytest.raises(ValueError, match=r"^height got nan"):
+        slab.validate()
 
 
 @pytest.mark.parametrize("radius", [INF, -INF, 0.0])

@@ -26,6 +26,13 @@ def test_every_public_name_is_there():
     assert not hasattr(nsq, "NoSuchName")
 
 
+def test_a_misspelt_name_gets_one_suggestion(tmp_path):
+    for code in ("nsq.LensConfg", "nsq.ConicGeometry(1.0, 0.0, 1.0).radiu = 2.0"):
+        told = run(f"import nsq; {code}", tmp_path).stderr.splitlines()[-1]
+        assert told.startswith("AttributeError: ")
+        assert told.count("Did you mean") == 1, told
+
+
 def test_importing_loads_nothing_slow(tmp_path):
     code = (
         "import sys, nsq; nsq.NSQScene(); nsq.IrradianceMap;"
