@@ -26,6 +26,9 @@ def kernel_module(name, *, backward=False, lanes=None):
     vectorised loop takes at a time, if the compiler's own choice, by the widest type in the loop, is not the best.
     """
     flags = CPU_FLAGS if lanes is None or not _WIDE else f"{CPU_FLAGS} -mllvm=-force-vector-width={lanes}"
+    if backward:
+        # an adjoint adds to sums that start at 0, which the compiler may leave out only if -0 need not become 0
+        flags += " -fno-signed-zeros"
     with _lock:
         module = wp.get_module(name)
         wp.set_module_options(

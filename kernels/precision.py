@@ -5,7 +5,8 @@ and stores here go through the plain pointer. A structure of arrays is one flat 
 n, i)`` reads cell ``i`` of column ``c`` where columns are ``n`` apart.
 
 The adjoint of a load *assigns* the cell's gradient instead of adding to it, so gradient columns need no clearing: a
-kernel must therefore read each cell at most once.
+kernel must therefore read each cell at most once. What a store writes is there already when an adjoint runs, so an
+adjoint stores nothing again but gradients.
 """
 
 import functools
@@ -78,6 +79,18 @@ _INSIDE = (
 )
 
 
+_ADJ_FMA = """
+#if defined(__CUDA_ARCH__)
+    adj_a = ::fma{f}(b, adj_ret, adj_a);
+    adj_b = ::fma{f}(a, adj_ret, adj_b);
+#else
+    adj_a = __builtin_fma{f}(b, adj_ret, adj_a);
+    adj_b = __builtin_fma{f}(a, adj_ret, adj_b);
+#endif
+    adj_c += adj_ret;
+"""
+
+
 @functools.cache
 def bundle(name):
     """Types and native functions for the precision ``"float32"`` or ``"float64"``."""
@@ -104,10 +117,11 @@ def bundle(name):
     @wp.func_native(
         "a.data[(long long)c * n + (long long)i] = v;",
         adj_snippet="adj_v += a.grad[(long long)c * n + (long long)i];",
+        replay_snippet="",
     )
     def st(a: array, c: int, n: wp.int64, i: int, v: real): ...
 
-    @wp.func_native("a.data[(long long)c * n + (long long)i] = v;", adj_snippet="")
+    @wp.func_native("a.data[(long long)c * n + (long long)i] = v;", adj_snippet="", replay_snippet="")
     def st_plain(a: array, c: int, n: wp.int64, i: int, v: real): ...
 
     @wp.func_native("return a.data[(long long)i];", adj_snippet="")
@@ -149,7 +163,7 @@ def bundle(name):
 #endif
 """
 
-    @wp.func_native(fused, adj_snippet="adj_a += b * adj_ret; adj_b += a * adj_ret; adj_c += adj_ret;")
+    @wp.func_native(fused, adj_snippet=_ADJ_FMA.format(f="" if double else "f"))
     def fma(a: real, b: real, c: real) -> real: ...
 
     @wp.func_native("return x;", adj_snippet="")
@@ -203,8 +217,14 @@ def ld_table(a: LONG, j: int) -> wp.int32:
     ...
 
 
-@wp.func_native("a.data[(long long)c * n + (long long)i] = v;", adj_snippet="")
+@wp.func_native("a.data[(long long)c * n + (long long)i] = v;", adj_snippet="", replay_snippet="")
 def sti(a: INT, c: int, n: wp.int64, i: int, v: wp.int32): ...
+
+
+@wp.func_native("a.data[(long long)i] = v;", adj_snippet="")
+def sti_again(a: INT, i: int, v: wp.int32):
+    """A store that the adjoint makes too."""
+    ...
 
 
 @wp.func_native("return c ? a : b;", adj_snippet="")

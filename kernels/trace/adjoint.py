@@ -98,6 +98,7 @@ class Adjoint:
             return wp.zeros(max(1, count), dtype=dtype, device=tables.device)
 
         self._acc = zeros(max(at.NUM_ACC, at.NUM_SOURCE) * capacity)
+        # gradients of the states before and after a bounce; they change places from one linked stage to the next
         self._before, self._after = zeros(at.NUM_FLOATS * capacity), zeros(at.NUM_FLOATS * capacity)
         self._aux = zeros(at.NUM_AUX * capacity)
         self._detectors = zeros(tables.detector_numbers.size)
@@ -135,10 +136,14 @@ class Adjoint:
         last = len(record.steps) - 1
         for bounce in range(last, -1, -1):
             step = record.steps[bounce]
+            # the state after is the one before the next bounce, or was compacted to that
+            linked = bounce < last and record.steps[bounce + 1].linked
+            if linked:
+                self._before, self._after = self._after, self._before
             launch = self._launches_of(record.stages[bounce])
-            if bounce == last or step.live < step.count:
+            if bounce == last or (step.live < step.count and not linked):
                 launch["clear"].run(step.count)
-            if bounce < last:
+            if bounce < last and not linked:
                 launch["uncompact"].run(step.live)
             if step.rouletted:
                 launch["scale"].run(step.count)
@@ -196,13 +201,14 @@ class Adjoint:
 
     def _launches_of(self, stage):
         """The adjoint launches of a stage, recorded once for a stage that is used again and again."""
-        known = self._launches.get(id(stage))
+        _attach(stage.before.floats, self._before)
+        _attach(stage.after.floats, self._after)
+        key = id(stage), id(self._before)
+        known = self._launches.get(key)
         if known is not None and known[0] is stage:
             return known[1]
         t, run, n = self._tables, self._run, wp.int64(self._capacity)
         p, device, real = t.precision, t.device, REALS[t.precision]
-        _attach(stage.before.floats, self._before)
-        _attach(stage.after.floats, self._after)
         names = {
             "floats": stage.before.floats, "ints": stage.before.ints, "distance": stage.distance,
             "row_hit": stage.row_hit, "floats_out": stage.after.floats, "ints_out": stage.after.ints,
@@ -269,7 +275,7 @@ class Adjoint:
                 locate_sag_kernel(p, backward=True), device, located,
                 {"floats": self._before, "sag_numbers": self._sag_numbers, "given": self._given_gradient},
             )  # fmt: skip
-        self._launches[id(stage)] = (stage, launches)
+        self._launches[key] = (stage, launches)
         return launches
 
     def _readout(self, stage, reading):

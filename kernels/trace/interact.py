@@ -12,7 +12,7 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.optics import optics
-from kernels.precision import INT, LONG, bundle, ld_table, ldi, select_int, sti
+from kernels.precision import INT, LONG, bundle, ld_table, ldi, select_int, sti, sti_again
 from kernels.rng import child_key, half_of_key, join_key, pcg32, uniform_of
 from kernels.shapes.quadric import NUM_NUMBERS, quadric
 from kernels.trace import layout as at
@@ -216,7 +216,7 @@ def interact_kernel(precision, variant, backward=False):
             t1_ = ld_number(angular, cell + 3, acc, wp.static(at.ACC_ANGLE + 3), n, i)
             r_table = select(tabled, r0 + part * (r1 - r0), r_table)
             t_table = select(tabled, t0_ + part * (t1_ - t0_), t_table)
-            sti(angle_cell, 0, n, i, select_int(tabled, cell, -1))
+            sti_again(angle_cell, i, select_int(tabled, cell, -1))
         r_power = r_fresnel
         t_power = one - r_fresnel
         if wp.static(coats):

@@ -3,7 +3,7 @@
 A replay makes the forward pass's decisions bit for bit, since every one is a function of the ray's id.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import warp as wp
 
@@ -11,12 +11,15 @@ from kernels.precision import REALS
 from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
-from kernels.trace.wavefront import Bounce, Counters, Emitter, Lane, State
+from kernels.trace.wavefront import CROWDED, Bounce, Counters, Emitter, Lane, State
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One bounce of a batch: the states before and after, the decisions, which rays go on, and which were detected."""
+    """One bounce of a batch: the states before and after, the decisions, which rays go on, and which were detected.
+
+    A stage is *linked* whose state before is the state after the stage before it, dead rays and all.
+    """
 
     before: State
     after: State
@@ -40,13 +43,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Step:
-    """How a bounce of a recorded batch went: rays in it, left, and detected, and what happened to them."""
+    """How a bounce of a recorded batch went: cells in it, rays left and detected, and what happened to them."""
 
     count: int
     live: int
     landed: int
     rouletted: bool
     recorded: bool
+    linked: bool
     bounce: Bounce
 
 
@@ -66,35 +70,55 @@ class ReplayLane(Lane):
     def __init__(self, tables, run, capacity, *, fills_maps=True):
         super().__init__(tables, run, capacity)
         self.fills_maps = fills_maps
-        self._stages, self._bounces, self._moves = [], [], []
+        self._stages, self._moves = [], []
         self._aux = wp.empty(at.NUM_AUX * capacity, dtype=REALS[tables.precision], device=tables.device)
         self._counter = Counters(1, tables.device)
-        self._add_stage()
-        self._emitter = Emitter(tables, run, self._stages[0].before, capacity)
+        # by bounce and whether it is linked
+        self._bounces = {}
+        self._emitter = Emitter(tables, run, self._stage(0, False)[0].before, capacity)
 
     def trace(self, start, stop):
         """Trace the rays ``start <= id < stop``, add to the sums, and return the `Record`."""
-        steps, count = [], stop - start
+        stages, steps, count, linked = [], [], stop - start, False
         self._emitter.emit(start, stop)
         for bounce in range(self.run.max_depth):
-            stage, launches = self._stages[bounce], self._bounces[bounce]
+            stage, launches = self._stage(bounce, linked)
             launches.step(count, start, bounce)
             live, recorded, rouletted = launches.book(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, stage.before, stage.after, stage.row_hit)
             landed = int(self.counters.read()[at.LANDED])
-            steps.append(Step(count, live, landed, rouletted, bool(recorded), launches))
+            stages.append(stage)
+            steps.append(Step(count, live, landed, rouletted, bool(recorded), linked, launches))
             if not live:
                 break
-            if bounce + 1 == len(self._stages):
-                self._add_stage()
-            select, gather = self._moves[bounce]
-            if rouletted:  # it ended some of those that the books had listed
-                self._counter.clear()
-                select.run(count)
-            gather.run(live)
-            count = live
-        return Record(start, stop, tuple(self._stages[: len(steps)]), tuple(steps))
+            # what changes a state in place must have it back, and so the next stage a state of its own
+            changed = rouletted or self.tables.scatters or self.tables.turbid
+            linked = live >= CROWDED * count and not changed
+            if not linked:
+                self._stage(bounce + 1, False)
+                select, gather = self._moves[bounce]
+                if rouletted:  # it ended some of those that the books had listed
+                    self._counter.clear()
+                    select.run(count)
+                gather.run(live)
+                count = live
+        return Record(start, stop, tuple(stages), tuple(steps))
+
+    def _stage(self, bounce, linked):
+        """The stage of a bounce and its launches, made when first asked for."""
+        if bounce == len(self._stages):
+            self._add_stage()
+        if (bounce, linked) not in self._bounces:
+            stage = self._stages[bounce]
+            if linked:
+                stage = replace(stage, before=self._stages[bounce - 1].after)
+            launches = Bounce(
+                self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept,
+                stage.landed,
+            )  # fmt: skip
+            self._bounces[bounce, linked] = stage, launches
+        return self._bounces[bounce, linked]
 
     def _add_stage(self):
         """One more bounce of depth, and the way there from the bounce before."""
@@ -107,9 +131,3 @@ class ReplayLane(Lane):
                      "n": wp.int64(n)}  # fmt: skip
             self._moves.append([Command(kernel, device, names) for kernel in compact_kernels(p)])
         self._stages.append(stage)
-        self._bounces.append(
-            Bounce(
-                self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept,
-                stage.landed,
-            )
-        )  # fmt: skip

@@ -189,7 +189,8 @@ class EdgeTerms:
         self._shift = Command(edges.shift_kernel(p, self._sags), device, names)
         self._weigh = Command(edges.tally_kernels(p)[1], device, names)
         self._pulled = {**names, "value": self._value, "n": n, "room": self._room}
-        self._pull = None
+        # by the array of the states' gradients
+        self._pulls = {}
 
     def add(self, stage, count, base, bounce, gradient):
         """Add the boundary terms of one bounce of a batch to ``gradient``, that of the states before the bounce."""
@@ -247,11 +248,11 @@ class EdgeTerms:
         self._launch(self._shift, pairs, {**where, "base": wp.uint64(base), "count": pairs})
         self._branches.trace(pairs, base, bounce)
         self._weigh.run(pairs)
-        if self._pull is None:
+        if id(gradient) not in self._pulls:
             adjoints = {"floats": gradient, "value": self._weight, **self._sums}
             kernel = edges.pull_kernel(self._tables.precision, self._sags)
-            self._pull = Command(kernel, self._tables.device, {**self._pulled, **where}, adjoints)
-        self._pull.run(pairs, {"floats": where["floats"]})
+            self._pulls[id(gradient)] = Command(kernel, self._tables.device, {**self._pulled, **where}, adjoints)
+        self._pulls[id(gradient)].run(pairs, {"floats": where["floats"]})
 
 
 @functools.cache
