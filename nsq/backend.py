@@ -11,6 +11,7 @@ import torch
 
 from . import engine
 from ._files import PathLike
+from ._names import named_arguments
 from .assemble import assemble
 from .longrun import Limits, check_limits
 from .lower import lower
@@ -29,6 +30,7 @@ _DEEPEST = 1 << 16
 _MOST_RAYS = 1 << 47
 
 
+@named_arguments
 class TorchBackend:
     """The tracer's settings that are not the scene's.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ._names import named_arguments
 from .numbers import check_number, to_float
 from .tabulate import check_table, tabulate
 
@@ -32,6 +33,7 @@ def _share_table(value: Any, wavelengths: torch.Tensor, label: str) -> torch.Ten
     return table
 
 
+@named_arguments
 class SimpleCoating:
     """A coating by its flux reflectance and transmittance, the same at every angle and for both polarisations.
 

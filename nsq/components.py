@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._names import named_arguments
 from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
 from .configs import InteractionType
@@ -64,6 +65,7 @@ class SurfaceComponent:
         return f"{type(self).__name__}(name={self.name!r}, geometry={self.geometry!r})"
 
 
+@named_arguments
 class RefractiveComponent(SurfaceComponent):
     """A surface between two media that refracts, and reflects by Fresnel's equations or by its coating.
 
@@ -102,6 +104,7 @@ class RefractiveComponent(SurfaceComponent):
         check_coating(self.coating, "coating")
 
 
+@named_arguments
 class ReflectiveComponent(SurfaceComponent):
     """A mirror; it reflects from both sides.
 
@@ -136,6 +139,7 @@ class ReflectiveComponent(SurfaceComponent):
         check_reflectance(self.reflectance)
 
 
+@named_arguments
 class AbsorbingComponent(SurfaceComponent):
     """A surface that takes all the flux that reaches it, from both sides. Arguments as for `ReflectiveComponent`."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._names import named_arguments
 from .bsdfs import BaseBSDF, check_bsdf
 from .coatings import check_coating, check_reflectance
 from .geometries import Geometry
@@ -103,6 +104,7 @@ def check_directions(detector: Any, bins_theta: str, bins_phi: str) -> None:
     check_flag(detector.absorb, "absorb")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class PointSourceConfig:
     """A point that emits uniformly into a cone about local +z.
@@ -127,6 +129,7 @@ class PointSourceConfig:
         check_half_angle(self.half_angle_deg)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class CollimatedSourceConfig:
     """A disk that emits along local +z.
@@ -154,6 +157,7 @@ class CollimatedSourceConfig:
         check_profile(self.profile, self.gaussian_sigma)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class ExtendedSourceConfig:
     """A rectangle or disk that emits into a cone about local +z from each of its points.
@@ -184,6 +188,7 @@ class ExtendedSourceConfig:
         check_half_angle(self.half_angle_deg)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class SurfaceConfig:
     """How one surface of a lens, doublet or mirror differs from the usual.
@@ -225,6 +230,7 @@ def _check_surfaces(config: Any, names: tuple[str, ...]) -> None:
             raise TypeError(f"{name} got {type(surface).__name__}; it takes a SurfaceConfig or None")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class LensConfig:
     """A lens of two conic faces.
@@ -267,6 +273,7 @@ class LensConfig:
         check_medium(self.ambient, "ambient")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class DoubletConfig:
     """A cemented doublet of three conic faces; media 1 and 2 in the order light along +z meets them.
@@ -310,6 +317,7 @@ class DoubletConfig:
         _check_surfaces(self, ("front", "cemented", "back", "edge"))
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class MirrorConfig:
     """A conic mirror that reflects from both sides.
@@ -340,6 +348,7 @@ class MirrorConfig:
         check_medium(self.ambient, "ambient")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class IrradianceDetectorConfig:
     """A detector of pixels: a rectangle in the plane z = 0, or any shape with borders.
@@ -366,6 +375,7 @@ class IrradianceDetectorConfig:
         check_pixels(self)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class SpectralDetectorConfig:
     """A detector of pixels, on a rectangle or any shape with borders, that keeps bins of wavelength apart.
@@ -398,6 +408,7 @@ class SpectralDetectorConfig:
         check_bins(bin_edges(self))
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class FarFieldDetectorConfig:
     """A detector of directions in the plane z = 0, wide enough for every ray that comes its way.
@@ -419,6 +430,7 @@ class FarFieldDetectorConfig:
         check_directions(self, "num_theta", "num_phi")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class RayDatabaseConfig:
     """A rectangular detector in the plane z = 0 that keeps every ray it sees.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._names import named_arguments
 from .configs import check_emission
 from .formats.angular import AngularDistribution
 from .formats.rays import RayTable
@@ -51,6 +52,7 @@ def _check_flux(config: Any, spectrum: Spectrum) -> None:
     check_number(config.total_flux_lumens, "total_flux_lumens", nonnegative=True, none_ok=True)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class LuminaireSourceConfig:
     """A point, rectangle or disk that shines as an IES or EULUMDAT file says; see `LuminaireSource`.
@@ -82,6 +84,7 @@ class LuminaireSourceConfig:
         check_opening(self)
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class RayFileSourceConfig:
     """The rays of a ray file; see `RayFileSource` for how they are drawn.

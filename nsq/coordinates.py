@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from ._names import check_attribute
+from ._names import check_attribute, named_arguments
 from .numbers import Number, check_number, stack, to_float
 
 _NUMBERS = ("x", "y", "z", "rx", "ry", "rz")
 
 
+@named_arguments
 class CoordinateSystem:
     """A right-handed frame: an origin in mm and three rotations in radians, in another frame or in the world.
 

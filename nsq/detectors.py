@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._names import named_arguments
 from .configs import (
     FarFieldDetectorConfig,
     IrradianceDetectorConfig,
@@ -86,6 +87,7 @@ class PixelDetector(BaseDetector):
         return pixel_grid(self.geometry, self.num_pixels_x, self.num_pixels_y)
 
 
+@named_arguments
 @dataclass(eq=False)
 class IrradianceDetector(PixelDetector):
     """A surface divided into pixels that collect flux: a rectangle in the local plane z = 0, or any shape with borders.
@@ -118,6 +120,7 @@ class IrradianceDetector(PixelDetector):
     shape: Geometry | None = field(default=None, kw_only=True)
 
 
+@named_arguments
 @dataclass(eq=False)
 class SpectralDetector(PixelDetector):
     """A surface divided into pixels that collect flux in bins of wavelength.
@@ -156,6 +159,7 @@ class SpectralDetector(PixelDetector):
         return np.clip(found, 0, self.num_bins - 1)
 
 
+@named_arguments
 @dataclass(eq=False)
 class FarFieldDetector(BaseDetector):
     """A disk in the local plane z = 0 that sorts rays by direction, on a polar grid.
@@ -197,6 +201,7 @@ class FarFieldDetector(BaseDetector):
         return FinitePlaneGeometry(aperture_radius=self.aperture_radius)
 
 
+@named_arguments
 @dataclass(eq=False)
 class RayDatabaseDetector(BaseDetector):
     """A surface that keeps the rays that reach it.

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ._names import check_attribute
+from ._names import check_attribute, named_arguments
 from .numbers import Number, check_number, stack, to_float
 
 _INF = math.inf
@@ -106,6 +106,7 @@ class Geometry:
         return ray_intersect(self, origins, directions)
 
 
+@named_arguments
 @dataclass(eq=False)
 class PlaneGeometry(Geometry):
     """The infinite plane z = 0; n_geom is +z."""
@@ -115,6 +116,7 @@ class PlaneGeometry(Geometry):
         return _rows(p, (0.0, 0.0, 1.0, 0.0)), _limits(p)
 
 
+@named_arguments
 @dataclass(eq=False)
 class FinitePlaneGeometry(Geometry):
     """A rectangle in the plane z = 0, or a disk where ``aperture_radius`` is given; n_geom is +z.
@@ -144,6 +146,7 @@ class FinitePlaneGeometry(Geometry):
         return _rows(p, (0.0, 0.0, 1.0, 0.0)), limits
 
 
+@named_arguments
 @dataclass(eq=False)
 class ConicGeometry(Geometry):
     """A conic of revolution with its vertex at the origin, out to a circular aperture; n_geom is +z at the vertex.
@@ -208,6 +211,7 @@ def plain_curvature(radius: Number) -> float:
     return 0.0 if radius == 0.0 or math.isinf(radius) else 1.0 / radius
 
 
+@named_arguments
 class ParaboloidGeometry(ConicGeometry):
     """A paraboloid of vertex radius ``radius``, mm, out to ``aperture_radius``, mm: the conic with K = -1."""
 
@@ -220,6 +224,7 @@ class ParaboloidGeometry(ConicGeometry):
             raise ValueError(f"conic got {to_float(self.conic):g}; a paraboloid takes -1 (use ConicGeometry)")
 
 
+@named_arguments
 @dataclass(eq=False)
 class SphereGeometry(Geometry):
     """A whole sphere about the origin; n_geom points to the centre.
@@ -253,6 +258,7 @@ class SphereGeometry(Geometry):
         return _rows(p, (-1.0 / radius, 0.0, 0.0, radius)), _limits(p, rho=(0.0, p[:, 1]), nearest_only=1.0)
 
 
+@named_arguments
 @dataclass(eq=False)
 class CylindricalFrustumGeometry(Geometry):
     """The lateral surface of a truncated cone about the z axis, a cylinder for equal radii; n_geom points outwards.
@@ -294,6 +300,7 @@ class CylindricalFrustumGeometry(Geometry):
         return coefficients, _limits(p, z=(z_front, z_back), sheet=(r0, slope))
 
 
+@named_arguments
 @dataclass(eq=False)
 class AnnularPlaneGeometry(Geometry):
     """A ring in the plane z = ``z_offset``, both radii included; n_geom is +z.

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ._files import read_bounded
+from ._names import named_arguments
 from .geometries import Geometry
 from .numbers import check_number, watched
 
@@ -51,6 +52,7 @@ def _triangulated(path: str | os.PathLike[str], raw: bytes, kind: str, tolerance
     return done.stdout[start:]
 
 
+@named_arguments
 class MeshGeometry(Geometry):
     """A surface of triangles.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ._names import named_arguments
 from .geometries import Geometry, curvature, plain_curvature
 from .numbers import Number, check_count, check_number, stack, to_float
 
@@ -92,6 +93,7 @@ def _check_reach(c: float, k: float, a: float, which: str) -> None:
         )
 
 
+@named_arguments
 @dataclass(eq=False)
 class AsphereGeometry(SagGeometry):
     """A conic plus powers of the distance from the axis: ``sag = conic(rho) + sum of a_p rho^p``.
@@ -153,6 +155,7 @@ class AsphereGeometry(SagGeometry):
         return z
 
 
+@named_arguments
 @dataclass(eq=False)
 class EvenAsphereGeometry(AsphereGeometry):
     """A conic plus even powers of the distance from the axis: ``a4 rho^4 + a6 rho^6 + ...``.
@@ -179,6 +182,7 @@ class EvenAsphereGeometry(AsphereGeometry):
             check_number(value, f"coefficients[{place}]")
 
 
+@named_arguments
 @dataclass(eq=False)
 class BiconicGeometry(SagGeometry):
     """A surface of different conics along x and y.
@@ -221,6 +225,7 @@ class BiconicGeometry(SagGeometry):
         return (cx * x * x + cy * y * y) / (1.0 + _root(radicand))
 
 
+@named_arguments
 @dataclass(eq=False)
 class ToroidGeometry(SagGeometry):
     """A conic curve in the plane x = 0, swept around the axis parallel to y at z = ``radius_x``.

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ._names import named_arguments
 from .numbers import Number, check_constant
 
 Importance = Any  # None, an ImportanceTarget or several
 
 
+@named_arguments
 @dataclass(frozen=True)
 class ImportanceTarget:
     """Where a surface sends a share of the rays that it scatters; the mean of every result stays what it is.

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from . import glass
+from ._names import named_arguments
 from .numbers import Number, check_number, to_float
 from .scattering import HenyeyGreenstein, check_scattering
 from .tabulate import check_table, evaluate
@@ -16,6 +17,7 @@ from .tabulate import check_table, evaluate
 _RANGE_SLACK = 1e-9  # relative; a range end that went through a unit conversion still counts as inside
 
 
+@named_arguments
 class IdealMaterial:
     """A medium whose n and k do not depend on wavelength.
 
@@ -112,6 +114,7 @@ class Material:
         return f"Material({self.name!r}, supplier={self.supplier!r})" if self.supplier else f"Material({self.source!r})"
 
 
+@named_arguments
 class NSQMaterial:
     """A medium as surfaces and sources take it.
 

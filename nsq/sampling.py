@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ._names import named_arguments
 from .numbers import Number, check_choice, check_count, check_number
 
 REFLECT_RULES = ("fresnel", "auto")
 
 
+@named_arguments
 @dataclass(frozen=True)
 class Sobol:
     """Births at Owen-scrambled Sobol points, for `SamplingPolicy.sampler`.
@@ -20,6 +22,7 @@ class Sobol:
     """
 
 
+@named_arguments
 @dataclass(frozen=True)
 class SamplingPolicy:
     """Probabilities of the random choices in a trace. None of them moves the mean of any result.

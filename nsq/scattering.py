@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from ._names import named_arguments
 from .numbers import Number, check_number, to_float
 from .tabulate import check_table, tabulate
 
 NumberOfWavelength = Number | Callable[[Any], Any]
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class HenyeyGreenstein:
     """Volume scattering with the phase function of Henyey and Greenstein (1941), as ``NSQMaterial(scattering=...)``.

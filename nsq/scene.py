@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ._names import arguments_of, check_arguments
 from .components import SurfaceComponent
 from .compounds import CompoundComponent, Doublet, Lens, Mirror
 from .configs import DoubletConfig, LensConfig, MirrorConfig
@@ -133,6 +134,7 @@ class NSQScene:
         """Trace ``num_rays`` rays through the scene; arguments, results and errors as for `NSQTracer.trace`."""
         from .tracer import NSQTracer
 
+        check_arguments(options, "trace", ["backend", *arguments_of(NSQTracer.trace)])
         return NSQTracer(self, backend).trace(
             num_rays,
             max_depth=max_depth,

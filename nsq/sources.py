@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._names import named_arguments
 from .configs import (
     CollimatedSourceConfig,
     ExtendedSourceConfig,
@@ -60,6 +61,7 @@ class BaseNSQSource:
         return generate(self, ray_id, rng)
 
 
+@named_arguments
 @dataclass(eq=False)
 class PointSource(BaseNSQSource):
     """A point that emits uniformly into a cone of half angle ``half_angle_deg`` (degrees) about local +z."""
@@ -76,6 +78,7 @@ class PointSource(BaseNSQSource):
         check_half_angle(self.half_angle_deg)
 
 
+@named_arguments
 @dataclass(eq=False)
 class CollimatedSource(BaseNSQSource):
     """A disk of radius ``aperture_radius`` (mm) that emits along local +z.
@@ -99,6 +102,7 @@ class CollimatedSource(BaseNSQSource):
         check_profile(self.profile, self.gaussian_sigma)
 
 
+@named_arguments
 @dataclass(eq=False)
 class ExtendedSource(BaseNSQSource):
     """A rectangle ``width`` by ``height`` (mm), or a disk of radius ``aperture_radius`` (mm), that emits into a cone.
@@ -124,6 +128,7 @@ class ExtendedSource(BaseNSQSource):
         check_half_angle(self.half_angle_deg)
 
 
+@named_arguments
 @dataclass(eq=False)
 class LuminaireSource(BaseNSQSource):
     """A source that shines as a luminaire file says.
@@ -159,6 +164,7 @@ class LuminaireSource(BaseNSQSource):
         check_opening(self)
 
 
+@named_arguments
 @dataclass(eq=False)
 class RayFileSource(BaseNSQSource):
     """A source of measured rays.

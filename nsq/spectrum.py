@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ._names import named_arguments
 from .rng import EventSlot
 
 _LONGEST_UM = 20.0
@@ -31,6 +32,7 @@ def _line_array(values: Any, name: str) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
+@named_arguments
 class Spectrum:
     """A spectrum of discrete lines. Immutable.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ._names import named_arguments
 from .materials import NSQMaterial, as_material
 from .numbers import Number, check_number, stack
 
@@ -21,6 +22,7 @@ _SMALL = 1e-4  # phases below take the series of sin(x) / x
 _TINY = 1e-30
 
 
+@named_arguments
 class ThinFilmCoating:
     """A stack of homogeneous layers between a surface's two media, coherent within the stack.
 
@@ -171,6 +173,7 @@ def _shares(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return (rest.real**2 + rest.imag**2) * over, over
 
 
+@named_arguments
 class AngularCoating:
     """A coating by a function of wavelength and angle, the same from both sides.
 

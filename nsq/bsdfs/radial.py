@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._names import named_arguments
 from ..numbers import Number, check_constant
 from .base import BaseBSDF, cosines
 
@@ -74,6 +75,7 @@ def _integrate_cells(function: Any, edges: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(cells)])
 
 
+@named_arguments
 class HarveyShackBSDF(RadialBSDF):
     """Scatter of a polished surface: BSDF = b0 / (1 + (b / l0)^s), sampled for b from 0 to 2.
 
@@ -122,6 +124,7 @@ class HarveyShackBSDF(RadialBSDF):
         )
 
 
+@named_arguments
 class ABgBSDF(RadialBSDF):
     """The ABg model of a polished surface: BSDF = a / (b + |beta - beta0|^g).
 
@@ -189,6 +192,7 @@ class ABgBSDF(RadialBSDF):
         return f"ABgBSDF({self.a!r}, {self.b!r}, {self.g!r}, transmissive_fraction={self.transmissive_fraction!r})"
 
 
+@named_arguments
 class GaussianBSDF(RadialBSDF):
     """A lobe that falls off as exp(-b^2 / (2 sigma^2)), normalised to scatter all light at normal incidence.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._names import named_arguments
 from ..numbers import Number, check_number
 from .base import BaseBSDF, cosines
 
@@ -37,6 +38,7 @@ class SpecularBRDF(BaseBSDF):
         return "SpecularBRDF()"
 
 
+@named_arguments
 class LambertianBSDF(BaseBSDF):
     """A lobe as bright from every side: BSDF = reflectance_value / pi.
 

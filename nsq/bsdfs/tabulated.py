@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._files import read_bounded
+from .._names import named_arguments
 from ..numbers import Number, check_choice
 from .base import BaseBSDF, cosines
 
@@ -20,6 +21,7 @@ _SLACK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
+@named_arguments
 class TabulatedBSDF(BaseBSDF):
     """A measured lobe, even about the normal, from a file.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._names import named_arguments
 from ..numbers import to_float
 from ..photometry import luminous_efficacy_of_spectrum, to_photometric
 from ..spectrum import Spectrum
@@ -16,6 +17,7 @@ from .rays import as_constants
 _MOST_CELLS = 4_000_000
 
 
+@named_arguments
 @dataclass(eq=False)
 class AngularDistribution:
     """Luminous intensity in the directions of a sphere about +z.

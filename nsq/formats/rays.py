@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from .._names import named_arguments
 from ..coordinates import CoordinateSystem, lower_frames
 from ..numbers import check_number, to_float
 from ..photometry import KM_PHOTOPIC, v_lambda
@@ -22,6 +23,7 @@ _UNIT_SLACK = 1e-3  # a direction in single precision is a unit vector to 1e-7, 
 _FLUX_UNITS = ("W", "lm")
 
 
+@named_arguments
 @dataclass(eq=False)
 class RayTable:
     """Rays where they start.
