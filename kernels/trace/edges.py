@@ -45,6 +45,7 @@ def shift_kernel(precision, sags=False):
     real, array, ld, st = b.real, b.array, b.ld, b.st
     r = rims(precision, sags)
     vec3, gap, settle, form, at_limit, width_of = r.vec3, r.gap, r.settle, r.form, r.at_limit, r.width_of
+    on_disk = r.on_disk
     place, heading = rays_of(precision)
 
     @wp.func
@@ -178,12 +179,14 @@ def shift_kernel(precision, sags=False):
             depth = real(0.0)
             slope = across
             fine = bool(True)
+            closest = t
             for _ in range(2):
+                closest = s
                 depth, slope, s, fine = gap(
                     o, u, s, wp.static(edge.SILHOUETTE), row, -1, triangle_of_row[row], rows, numbers, limits,
                     triangles, sag_numbers,
                 )  # fmt: skip
-            if fine:
+            if fine and on_disk(o + closest * u, row, numbers, limits, width):
                 half = until(depth, wp.dot(slope, across), half)
         half = wp.max(half, least)
         # the biweight kernel: symmetric, so that the bias is of second order in the width
@@ -250,7 +253,7 @@ def vet_kernel(precision, sags=False):
     b = bundle(precision)
     real, array, ld, st = b.real, b.array, b.ld, b.st
     r = rims(precision, sags)
-    vec3, nearest_edge, gap, width_of = r.vec3, r.nearest_edge, r.gap, r.width_of
+    vec3, nearest_edge, gap, width_of, on_disk = r.vec3, r.nearest_edge, r.gap, r.width_of, r.on_disk
     place, heading = rays_of(precision)
 
     @wp.kernel(module=edge_module(precision, sags), enable_backward=False)
@@ -289,11 +292,15 @@ def vet_kernel(precision, sags=False):
                 o = place(floats, n, e)
                 depth = real(0.0)
                 fine = bool(True)
+                closest = t
                 for _ in range(2):
+                    closest = t
                     depth, _across, t, fine = gap(
                         o, u, t, wp.static(edge.SILHOUETTE), row, -1, triangle_of_row[row], rows, numbers, limits,
                         triangles, sag_numbers,
                     )  # fmt: skip
+                if not on_disk(o + closest * u, row, numbers, limits, width):
+                    fine = False
                 if fine and wp.abs(depth) < real(wp.static(HAIR)) * (width + sharp):
                     seen = False
         if seen and crossed >= 0:

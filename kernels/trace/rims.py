@@ -154,6 +154,14 @@ def rims(precision, sags=False):
         return value, normal
 
     @wp.func
+    def on_disk(p: vec3, row: int, numbers: array, limits: array, slack: real):
+        """Whether a point is within the outer radius of a row but for ``slack``; a sag says nothing far beyond it."""
+        r = row * wp.static(NUM_NUMBERS)
+        axis = vec3(numbers[r + 3], numbers[r + 4], numbers[r + 5])
+        q = p - vec3(numbers[r], numbers[r + 1], numbers[r + 2])
+        return wp.length(q - wp.dot(axis, q) * axis) < limits[row * wp.static(NUM_LIMITS) + wp.static(RHO_MAX)] + slack
+
+    @wp.func
     def settle(p: vec3, u: vec3, row: int, rows: LONG, numbers: array, sag_numbers: array):
         """How far along a ray the surface lies that it starts close to; 0 where that cannot be told."""
         t = real(0.0)
@@ -241,5 +249,5 @@ def rims(precision, sags=False):
 
     return SimpleNamespace(
         vec3=vec3, width_of=width_of, at_limit=at_limit, at_side=at_side, nearest_edge=nearest_edge, form=form,
-        settle=settle, gap=gap,
+        on_disk=on_disk, settle=settle, gap=gap,
     )  # fmt: skip
