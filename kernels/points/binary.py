@@ -12,7 +12,8 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.points.launch import VECTORS, launch, launch_serial, once
-from kernels.points.native import INTS
+from kernels.points.native import FLOATS, INTS
+from kernels.points.openings import weigher
 
 _BIG = wp.constant(wp.float32(3.4028234e38))
 NO_INDEX = wp.constant(wp.int32(0x7FFFFFFF))
@@ -150,6 +151,38 @@ def _kernels(dim):
     def join_level(offset: int, start: int, first_child: INTS, lower: vectors, upper: vectors, lowest: INTS):
         join(start + offset + wp.tid(), first_child, lower, upper, lowest)
 
+    weigh = weigher(dim)
+
+    @wp.kernel(module=module)
+    def weigh_all(
+        count: int,
+        largest_leaf: int,
+        first_child: INTS,
+        starts: INTS,
+        ends: INTS,
+        lower: vectors,
+        upper: vectors,
+        costs: FLOATS,
+        choices: INTS,
+    ):
+        for j in range(count):
+            weigh(count - 1 - j, largest_leaf, first_child, starts, ends, lower, upper, costs, choices)
+
+    @wp.kernel(module=module)
+    def weigh_level(
+        offset: int,
+        start: int,
+        largest_leaf: int,
+        first_child: INTS,
+        starts: INTS,
+        ends: INTS,
+        lower: vectors,
+        upper: vectors,
+        costs: FLOATS,
+        choices: INTS,
+    ):
+        weigh(start + offset + wp.tid(), largest_leaf, first_child, starts, ends, lower, upper, costs, choices)
+
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Kernel)})
 
 
@@ -202,3 +235,17 @@ def join(binary, item_lower, item_upper, item_index, dim, device, *, by_level):
     else:
         launch_serial(kernels.join_all, [binary.count, binary.first_child, lower, upper, lowest], device)
     return lower, upper, lowest
+
+
+def weigh(binary, lower, upper, largest_leaf, dim, device, *, by_level):
+    """Choices (N,) that cut the tree into wide nodes and leaves of up to ``largest_leaf`` items; see ``openings``."""
+    kernels = _kernels(dim)
+    costs = wp.empty(8 * binary.count, dtype=wp.float32, device=device)
+    choices = wp.empty(binary.count, dtype=wp.int32, device=device)
+    inputs = [largest_leaf, binary.first_child, binary.starts, binary.ends, lower, upper, costs, choices]
+    if by_level:
+        for start, stop in reversed(binary.levels):
+            wp.launch(kernels.weigh_level, stop - start, inputs=[0, start, *inputs], device=device, record_tape=False)
+    else:
+        launch_serial(kernels.weigh_all, [binary.count, *inputs], device)
+    return choices

@@ -70,7 +70,24 @@ def _kernels(dim):
             children[slot] = -1 - first
             ends[slot] = first + blocks
 
-    return SimpleNamespace(count_blocks=count_blocks, pack=pack)
+    @wp.kernel(module=module)
+    def link(offset: int, children: INTS, ends: INTS, boxes: FLOATS, nodes: FLOATS):
+        slot = offset + wp.tid()
+        node = slot // 8
+        j = slot % 8
+        size = wp.int64(wp.static(16 * dim + 16))
+        base = wp.int64(node) * size + wp.int64(j)
+        source = wp.int64(node) * wp.int64(wp.static(16 * dim)) + wp.int64(j)
+        for c in range(wp.static(2 * dim)):
+            nodes[base + wp.int64(8 * c)] = boxes[source + wp.int64(8 * c)]
+        child = children[slot]
+        if child < 0:
+            first = -1 - child
+            child = ~(8 * first + wp.max(ends[slot] - first, 0))
+        store_bits(nodes, base + wp.int64(wp.static(16 * dim)), child)
+        store_bits(nodes, base + wp.int64(wp.static(16 * dim + 8)), 0)
+
+    return SimpleNamespace(count_blocks=count_blocks, pack=pack, link=link)
 
 
 def pack_leaves(children, ends, items, corners, index, dim, device):
@@ -88,3 +105,14 @@ def pack_leaves(children, ends, items, corners, index, dim, device):
     cells = wp.empty(blocks * 8 * (corners * dim + 1), dtype=wp.float32, device=device)
     launch(kernels.pack, slots, [children, ends, block_ends, items, corners, index, cells], device, grain=1024)
     return cells
+
+
+def link_nodes(children, ends, boxes, dim, device):
+    """Nodes in one run of memory each: the boxes of eight children, their links, and eight cells that fill cache lines.
+
+    A link is a node, or for a leaf of at most seven blocks the complement of 8 * its first block + their number.
+    """
+    slots = children.shape[0]
+    nodes = wp.empty(slots // 8 * (16 * dim + 16), dtype=wp.float32, device=device)
+    launch(_kernels(dim).link, slots, [children, ends, boxes, nodes], device, grain=4096)
+    return nodes

@@ -17,25 +17,22 @@ import warp as wp
 from kernels.modules import kernel_module
 from kernels.points import morton
 from kernels.points.launch import VECTORS, launch, once
-from kernels.points.leaves import load_bits
+from kernels.points.leaves import link_nodes, load_bits
 from kernels.points.native import (
     FLOATS,
     INFINITY,
     INTS,
-    KEYS,
     STACK,
-    key_distance,
-    key_index,
     load_int,
-    load_key,
     lowest_bit,
 )
-from kernels.points.ray_native import CANDIDATES, PUSH_SLABS
-from kernels.points.tree import Nodes, build_nodes
+from kernels.points.ray_native import CANDIDATES, first_block, start, stop_block
+from kernels.points.ray_native import next_leaf as find_leaf
+from kernels.points.tree import build_nodes
 
 EPS = 8.0 * 2.0**-23
 VERTICES = {2: 2, 3: 3}  # of a primitive, by dimension
-LEAF_SIZE = 24
+LEAF_SIZE = 32
 _GRAIN = 2048
 _EPS64 = wp.constant(wp.float64(EPS))
 # a shared end of two segments must not fall between them by the rounding of u in float64
@@ -51,10 +48,13 @@ class RayForest:
     """Primitives of one scene or of many, sorted, with their tree.
 
     The blocks of its leaves hold the vertices as they were given, and the primitives' indices within their scene.
+    ``nodes`` are boxes and links, see ``leaves``; ``roots`` says where each scene begins.
     """
 
     dim: int
-    nodes: Nodes
+    roots: wp.array
+    nodes: wp.array
+    cells: wp.array
 
 
 @wp.func_native("const wp::float32 *p = cells.data + place; return wp::vec_t<3, wp::float64>(p[0], p[8], p[16]);")
@@ -174,14 +174,9 @@ def _trace_kernel(dim, mode):
     vector = VECTORS[dim]
     vectors = wp.array(dtype=vector)
     exact_hit = _HITS[dim]
-    slab_snippet = PUSH_SLABS.replace("DIM", str(dim))
+    next_leaf = find_leaf(dim)
     test_snippet = CANDIDATES[dim]
     module = kernel_module(f"kernels.points.rays_{mode}_{dim}d")
-
-    @wp.func_native(slab_snippet)
-    def push_slabs(
-        boxes: FLOATS, node: int, o: vector, inverse: vector, limit: wp.float32, stack: KEYS, depth: int
-    ) -> int: ...
 
     @wp.func_native(test_snippet)
     def candidates(cells: FLOATS, block: int, o: vector, d: vector, limit: wp.float32) -> int: ...
@@ -195,9 +190,7 @@ def _trace_kernel(dim, mode):
         t_min: wp.float32,
         t_max: wp.float32,
         roots: INTS,
-        children: INTS,
-        ends: INTS,
-        boxes: FLOATS,
+        nodes: FLOATS,
         cells: FLOATS,
         out_indices: wp.array(dtype=wp.int64),
         out_t: wp.array(dtype=wp.float64),
@@ -216,52 +209,55 @@ def _trace_kernel(dim, mode):
         nearest = wp.float64(INFINITY)
         hit = int(-1)
         hit_t = wp.float64(INFINITY)
+        passed_over = int(0)
+        again = int(0)
         hits = wp.int64(0)
         target = wp.int64(0)
         if wp.static(mode == "fill"):
             target = out_offsets[ray]
         stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
-        depth = int(0)
-        node = load_int(roots, scene)
-        last = int(0)
-        going = int(1)
-        while going == 1:
-            if node >= 0:
-                depth = push_slabs(boxes, node, o, inverse, limit, stack, depth)
-            else:
-                for block in range(-1 - node, last):
-                    mask = candidates(cells, block, o, d, limit)
-                    base = wp.int64(block) * wp.int64(wp.static(8 * (dim * dim + 1)))
-                    while mask != 0:
-                        place = base + wp.int64(lowest_bit(mask))
-                        mask = mask & (mask - 1)
-                        index = load_bits(cells, place + wp.int64(wp.static(8 * dim * dim)))
-                        t = exact_hit(o, d, cells, place)
-                        rounded = wp.float32(t)
-                        if t >= wp.float64(0.0) and rounded >= t_min and rounded <= t_max:
-                            if wp.static(mode == "closest"):
-                                if t < nearest:
-                                    nearest = t
-                                    limit = wp.min(t_max, wp.float32(t + tolerance(t) * wp.float64(1.5)))
-                                within = nearest + tolerance(nearest)
-                                if t <= within and (hit < 0 or index < hit or hit_t > within):
+        root = load_int(roots, scene)
+        start(stack, root)
+        link = next_leaf(nodes, o, inverse, limit, stack)
+        while link < 0:
+            for block in range(first_block(link), stop_block(link)):
+                mask = candidates(cells, block, o, d, limit)
+                base = wp.int64(block) * wp.int64(wp.static(8 * (dim * dim + 1)))
+                while mask != 0:
+                    place = base + wp.int64(lowest_bit(mask))
+                    mask = mask & (mask - 1)
+                    index = load_bits(cells, place + wp.int64(wp.static(8 * dim * dim)))
+                    t = exact_hit(o, d, cells, place)
+                    rounded = wp.float32(t)
+                    if t >= wp.float64(0.0) and rounded >= t_min and rounded <= t_max:
+                        if wp.static(mode == "closest"):
+                            if t < nearest:
+                                nearest = t
+                                limit = wp.min(t_max, wp.float32(t + tolerance(t) * wp.float64(1.5)))
+                            within = nearest + tolerance(nearest)
+                            if t <= within:
+                                farther = hit_t > within
+                                if not farther:
+                                    passed_over = 1
+                                elif passed_over == 1:
+                                    again = 1
+                                if farther or index < hit:
                                     hit = index
                                     hit_t = t
-                            if wp.static(mode == "count"):
-                                hits = hits + wp.int64(1)
-                            if wp.static(mode == "fill"):
-                                out_indices[target] = wp.int64(index)
-                                out_t[target] = t
-                                target = target + wp.int64(1)
-            going = int(0)
-            while depth > 0 and going == 0:
-                depth = depth - 1
-                entry = load_key(stack, depth)
-                if key_distance(entry) <= limit:
-                    going = int(1)
-                    slot = key_index(entry)
-                    node = load_int(children, slot)
-                    last = load_int(ends, slot)
+                        if wp.static(mode == "count"):
+                            hits = hits + wp.int64(1)
+                        if wp.static(mode == "fill"):
+                            out_indices[target] = wp.int64(index)
+                            out_t[target] = t
+                            target = target + wp.int64(1)
+            link = next_leaf(nodes, o, inverse, limit, stack)
+            if link == 0 and again == 1:
+                # a hit was passed over for one that coincided with it, but not with the nearest: look once more
+                again = 0
+                passed_over = 0
+                hit_t = wp.float64(INFINITY)
+                start(stack, root)
+                link = next_leaf(nodes, o, inverse, limit, stack)
         if wp.static(mode == "closest"):
             out_indices[ray] = wp.int64(hit)
             single = wp.float32(hit_t)
@@ -356,24 +352,22 @@ def build(vertices, scenes, per_scene, dim, device, *, by_level=None):
         dim,
         device,
         leaf_size=LEAF_SIZE,
+        for_rays=True,
         by_level=by_level,
     )
-    return RayForest(dim, nodes)
+    return RayForest(dim, nodes.roots, link_nodes(nodes.children, nodes.ends, nodes.boxes, dim, device), nodes.cells)
 
 
 def _arguments(forest, rays_per_scene, t_min, t_max, **outputs):
     """What the traversal takes after the rays."""
-    nodes = forest.nodes
     names = ("indices", "t", "offsets", "single", "points")
     return [
         max(rays_per_scene, 1),
         t_min,
         t_max,
-        nodes.roots,
-        nodes.children,
-        nodes.ends,
-        nodes.boxes,
-        nodes.cells,
+        forest.roots,
+        forest.nodes,
+        forest.cells,
         *(outputs.get(name) for name in names),
     ]
 

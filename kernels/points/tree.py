@@ -1,7 +1,7 @@
 """An eight-wide tree over items in Morton order: points for k-NN, primitives for rays.
 
-A binary tree comes first (see ``binary``); then every wide node takes eight descendants by opening the most populous
-one again and again.
+A binary tree comes first (see ``binary``); then every wide node takes up to eight descendants as children (see
+``openings``).
 
 All samples of a batch share one set of arrays, a forest; ``roots`` says where each begins, -1 for an empty one. On a
 CPU one sequential program splits and another collapses. On CUDA the same functions run level by level; the numbering of
@@ -19,10 +19,10 @@ from kernels.points.binary import NO_INDEX
 from kernels.points.launch import VECTORS, launch, launch_serial, once
 from kernels.points.leaves import pack_leaves
 from kernels.points.native import FLOATS, INTS
+from kernels.points.openings import open_cheapest, open_populous, waiting_more
 
 LEAF_SIZE = 40
 _INFINITE = wp.constant(wp.float32(float("inf")))
-SLOTS = wp.types.vector(length=8, dtype=wp.int32)
 
 
 @dataclass(frozen=True)
@@ -72,33 +72,6 @@ class Forest:
         return self.order.device
 
 
-@wp.func
-def open_children(root: int, first_child: INTS, starts: INTS, ends: INTS) -> SLOTS:
-    """Up to eight descendants of a binary node that cover it; -1 where there are fewer."""
-    slots = SLOTS(-1)
-    slots[0] = root
-    filled = int(1)
-    searching = int(1)
-    while filled < 8 and searching == 1:
-        widest = int(-1)
-        most = int(0)
-        for j in range(filled):
-            node = slots[j]
-            if first_child[node] >= 0:
-                items = ends[node] - starts[node]
-                if items > most:
-                    most = items
-                    widest = j
-        if widest < 0:
-            searching = int(0)
-        else:
-            child = first_child[slots[widest]]
-            slots[widest] = child
-            slots[filled] = child + 1
-            filled = filled + 1
-    return slots
-
-
 @once
 def _kernels(dim):
     vector = VECTORS[dim]
@@ -119,6 +92,14 @@ def _kernels(dim):
         r = rows[i]
         items[i] = points[r]
         order[i] = r - offsets[morton.sample_at(offsets, samples, r)]
+
+    @wp.func
+    def open_children(root: int, waiting: int, first_child: INTS, starts: INTS, ends: INTS, choices: INTS):
+        if choices.shape[0] > 0:
+            slots = open_cheapest(root, first_child, choices, waiting)
+        else:
+            slots = open_populous(root, first_child, starts, ends)
+        return slots
 
     @wp.func
     def write_slot(
@@ -174,8 +155,10 @@ def _kernels(dim):
         lower: vectors,
         upper: vectors,
         lowest: INTS,
+        choices: INTS,
         roots: INTS,
         source: INTS,
+        waiting: INTS,
         wide_child: INTS,
         wide_end: INTS,
         wide_lowest: INTS,
@@ -190,19 +173,23 @@ def _kernels(dim):
             if ends[s] > starts[s]:
                 roots[s] = used
                 source[used] = s
+                waiting[used] = 0
                 used = used + 1
         w = int(0)
         while w < used:
             write_node(w, source[w], owner, lower, upper, aabbs, sample_of)
-            slots = open_children(source[w], first_child, starts, ends)
+            slots = open_children(source[w], waiting[w], first_child, starts, ends, choices)
+            left = waiting[w] + waiting_more(slots)
             for j in range(8):
                 b = slots[j]
                 child = int(-1)
-                if b >= 0:  # noqa: SIM102 (Warp would read both sides of an `and`)
-                    if first_child[b] >= 0:
-                        child = used
-                        source[used] = b
-                        used = used + 1
+                if b >= 0:
+                    child = used
+                    source[used] = b
+                    waiting[used] = left
+                    used = used + 1
+                if b < -1:
+                    b = -2 - b
                 write_slot(
                     w, j, b, child, starts, ends, lower, upper, lowest,
                     wide_child, wide_end, wide_lowest, boxes,
@@ -211,13 +198,14 @@ def _kernels(dim):
         count[0] = used
 
     @wp.kernel(module=module)
-    def collapse_roots(offset: int, starts: INTS, ends: INTS, roots: INTS, source: INTS, count: INTS):
+    def collapse_roots(offset: int, starts: INTS, ends: INTS, roots: INTS, source: INTS, waiting: INTS, count: INTS):
         s = offset + wp.tid()
         roots[s] = -1
         if ends[s] > starts[s]:
             w = wp.atomic_add(count, 0, 1)
             roots[s] = w
             source[w] = s
+            waiting[w] = 0
 
     @wp.kernel(module=module)
     def collapse_level(
@@ -230,7 +218,9 @@ def _kernels(dim):
         lower: vectors,
         upper: vectors,
         lowest: INTS,
+        choices: INTS,
         source: INTS,
+        waiting: INTS,
         wide_child: INTS,
         wide_end: INTS,
         wide_lowest: INTS,
@@ -241,14 +231,17 @@ def _kernels(dim):
     ):
         w = start + offset + wp.tid()
         write_node(w, source[w], owner, lower, upper, aabbs, sample_of)
-        slots = open_children(source[w], first_child, starts, ends)
+        slots = open_children(source[w], waiting[w], first_child, starts, ends, choices)
+        left = waiting[w] + waiting_more(slots)
         for j in range(8):
             b = slots[j]
             child = int(-1)
-            if b >= 0:  # noqa: SIM102 (Warp would read both sides of an `and`)
-                if first_child[b] >= 0:
-                    child = wp.atomic_add(count, 0, 1)
-                    source[child] = b
+            if b >= 0:
+                child = wp.atomic_add(count, 0, 1)
+                source[child] = b
+                waiting[child] = left
+            if b < -1:
+                b = -2 - b
             write_slot(
                 w, j, b, child, starts, ends, lower, upper, lowest,
                 wide_child, wide_end, wide_lowest, boxes,
@@ -270,34 +263,41 @@ def build_nodes(
     device,
     *,
     leaf_size=LEAF_SIZE,
+    for_rays=False,
     by_level=None,
 ):
     """The wide tree over sorted items with boxes ``item_lower`` to ``item_upper`` and indices ``item_index``.
 
     ``contents`` holds the ``corners`` vectors that each item is made of, for the leaves' blocks.
 
+    ``for_rays`` cuts it for the least expected cost of a ray instead of evenly, with leaves of at most ``leaf_size``.
+
     ``by_level`` chooses how: None is a sequential program on a CPU and level by level elsewhere.
     """
     by_level = (not device.is_cpu) if by_level is None else by_level
     kernels = _kernels(dim)
     total = item_lower.shape[0]
-    tree = binary.split(keys, offsets, samples, leaf_size, total, dim, device, by_level=by_level)
+    finest = 8 if for_rays else leaf_size
+    tree = binary.split(keys, offsets, samples, finest, total, dim, device, by_level=by_level)
     lower, upper, lowest = binary.join(tree, item_lower, item_upper, item_index, dim, device, by_level=by_level)
+    choices = wp.empty(0, dtype=wp.int32, device=device)
+    if for_rays:
+        choices = binary.weigh(tree, lower, upper, leaf_size, dim, device, by_level=by_level)
     # a wide node is the root of a sample or an inner binary node, and of those there are fewer than half
     capacity = (tree.count - samples) // 2 + samples + 1
 
     def ints(size):
         return wp.empty(size, dtype=wp.int32, device=device)
 
-    source, sample_of, roots = ints(capacity), ints(capacity), ints(samples)
+    source, waiting, sample_of, roots = ints(capacity), ints(capacity), ints(capacity), ints(samples)
     child, end_of, lowest_of = (ints(8 * capacity) for _ in range(3))
     boxes = wp.empty(16 * dim * capacity, dtype=wp.float32, device=device)
     aabbs = wp.empty(2 * dim * capacity, dtype=wp.float32, device=device)
     count = wp.zeros(1, dtype=wp.int32, device=device)
-    narrow = [tree.first_child, tree.starts, tree.ends, tree.owner, lower, upper, lowest]
-    wide = [source, child, end_of, lowest_of, boxes, aabbs, sample_of, count]
+    narrow = [tree.first_child, tree.starts, tree.ends, tree.owner, lower, upper, lowest, choices]
+    wide = [source, waiting, child, end_of, lowest_of, boxes, aabbs, sample_of, count]
     if by_level:
-        launch(kernels.collapse_roots, samples, [tree.starts, tree.ends, roots, source, count], device)
+        launch(kernels.collapse_roots, samples, [tree.starts, tree.ends, roots, source, waiting, count], device)
         start, stop = 0, int(count.numpy()[0])
         while start < stop:
             wp.launch(

@@ -10,11 +10,13 @@ import numpy as np
 import warp as wp
 
 from kernels.points import morton
+from kernels.points.leaves import link_nodes
 from kernels.points.native import FLOATS, twin
-from kernels.points.ray_native import PUSH_SLABS, TRIANGLES
-from kernels.points.tree import Nodes, build_nodes
+from kernels.points.ray_native import TRIANGLES
+from kernels.points.ray_native import next_leaf as find_leaf
+from kernels.points.tree import build_nodes
 
-LEAF_SIZE = 16
+LEAF_SIZE = 32
 # rows that are no triangles are boxes, with this added to their number
 BOX = 1 << 30
 # what a coordinate may be off, as a share of the largest one: some float32 roundings
@@ -27,7 +29,8 @@ _CORNERS, BLOCK_CELLS = 3, 80
 class BoxTree:
     """A tree over rows; ``arguments`` are what a search takes of it."""
 
-    nodes: Nodes
+    nodes: wp.array
+    cells: wp.array
     root: int
     middle: np.ndarray
     radius: float
@@ -60,29 +63,25 @@ class BoxTree:
         numbers = wp.array(number[order].astype(np.int32), dtype=wp.int32, device=device)
         nodes = build_nodes(
             keys, vectors(lower[order]), vectors(upper[order]), numbers, vectors(corners[order].reshape(-1, 3)),
-            _CORNERS, offsets, 1, 3, device, leaf_size=LEAF_SIZE,
+            _CORNERS, offsets, 1, 3, device, leaf_size=LEAF_SIZE, for_rays=True,
         )  # fmt: skip
         largest = float(np.abs(np.stack([lower, upper])).max())
         kinds = int(flat.any()) + 2 * int(not flat.all())
         radius = float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)))
-        return cls(nodes, int(nodes.roots.numpy()[0]), middle, radius, _OFF / 1.0e-6 * largest, kinds)
+        linked = link_nodes(nodes.children, nodes.ends, nodes.boxes, 3, device)
+        root = int(nodes.roots.numpy()[0])
+        return cls(linked, nodes.cells, root, middle, radius, _OFF / 1.0e-6 * largest, kinds)
 
     def arguments(self, real):
         """Names and values for a search in the precision ``real``."""
-        nodes = self.nodes
         return {
-            "children": nodes.children, "ends": nodes.ends, "boxes": nodes.boxes, "cells": nodes.cells,
-            "root": self.root, "radius": real(self.radius), "off": wp.float32(self.off), "kinds": self.kinds,
+            "nodes": self.nodes, "cells": self.cells, "root": self.root,
+            "radius": real(self.radius), "off": wp.float32(self.off), "kinds": self.kinds,
             **{name: real(value) for name, value in zip(("mx", "my", "mz"), self.middle.tolist(), strict=True)},
         }  # fmt: skip
 
 
-@wp.func_native(PUSH_SLABS.replace("DIM", "3"))
-def push_slabs(
-    boxes: FLOATS, node: int, o: wp.vec3, inverse: wp.vec3, limit: wp.float32, stack: wp.array(dtype=wp.uint64),
-    depth: int,
-) -> int: ...  # fmt: skip
-
+next_leaf = find_leaf(3)
 
 _BOXES = """
     REAL enter = ZERO, leave = ZERO + limit;

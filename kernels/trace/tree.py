@@ -12,12 +12,13 @@ import warp as wp
 
 from kernels.modules import kernel_module
 from kernels.points.leaves import load_bits
-from kernels.points.native import FLOATS, STACK, key_distance, key_index, load_int, load_key, lowest_bit
+from kernels.points.native import FLOATS, STACK, load_int, lowest_bit
+from kernels.points.ray_native import first_block, start, stop_block
 from kernels.points.rays import reciprocal
 from kernels.precision import INT, bundle, ldi, sti
 from kernels.shapes.quadric import ANY, hit_of
 from kernels.trace import layout as at
-from kernels.trace.boxes import BLOCK_CELLS, BOX, candidates, push_slabs
+from kernels.trace.boxes import BLOCK_CELLS, BOX, candidates, next_leaf
 from kernels.trace.search import FAR
 
 
@@ -79,7 +80,7 @@ def tree_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
     def search_tree(
         floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
-        triangle_of_row: INT, children: INT, ends: INT, boxes: FLOATS, cells: FLOATS, root: int,
+        triangle_of_row: INT, nodes: FLOATS, cells: FLOATS, root: int,
         mx: real, my: real, mz: real, radius: real, off: wp.float32, kinds: int, first: int, surfaces: int,
         eps: real, n: wp.int64,
     ):  # fmt: skip
@@ -111,50 +112,37 @@ def tree_kernel(precision):
             # and by more than what counts as landing on two surfaces at once
             limit = wp.float32(best - ahead + real(8.0) * eps) * wp.float32(1.00001)
             stack = wp.zeros(shape=(STACK,), dtype=wp.uint64)
-            depth = int(0)
-            node = int(root)
-            stop = int(0)
-            going = int(1)
-            while going == 1:
-                if node >= 0:
-                    depth = push_slabs(boxes, node, o32, inverse, limit, stack, depth)
-                else:
-                    for block in range(-1 - node, stop):
-                        mask = candidates(cells, block, o32, d32, inverse, limit, off, kinds)
-                        numbered = wp.int64(block) * wp.int64(BLOCK_CELLS) + wp.int64(wp.static(BLOCK_CELLS - 8))
-                        while mask != 0:
-                            leaf = load_bits(cells, numbered + wp.int64(lowest_bit(mask)))
-                            mask = mask & (mask - 1)
-                            row = leaf & wp.static(BOX - 1)
-                            t = real(wp.static(FAR))
-                            if leaf < wp.static(BOX):
-                                # a plane cannot be met again from itself
-                                if row != last:
-                                    triangle = load_int(triangle_of_row, row)
-                                    t = triangle_hit(o, d, triangles, triangle, eps, near, real(wp.static(FAR)))
-                            else:
-                                t = quadric_hit(
-                                    o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)),
-                                    numbers, domain, row,
-                                )  # fmt: skip
-                            nearer = t < best or (t == best and row < best_row)
-                            other = wp.where(nearer, best_row, row)
-                            passed = wp.where(nearer, best, t)
-                            if other < surfaces and passed < second:
-                                second = passed
-                            if nearer:
-                                best = t
-                                best_row = row
-                                limit = wp.float32(best - ahead + real(8.0) * eps) * wp.float32(1.00001)
-                going = int(0)
-                while depth > 0 and going == 0:
-                    depth = depth - 1
-                    entry = load_key(stack, depth)
-                    if key_distance(entry) <= limit:
-                        going = int(1)
-                        slot = key_index(entry)
-                        node = load_int(children, slot)
-                        stop = load_int(ends, slot)
+            start(stack, root)
+            link = next_leaf(nodes, o32, inverse, limit, stack)
+            while link < 0:
+                for block in range(first_block(link), stop_block(link)):
+                    mask = candidates(cells, block, o32, d32, inverse, limit, off, kinds)
+                    numbered = wp.int64(block) * wp.int64(BLOCK_CELLS) + wp.int64(wp.static(BLOCK_CELLS - 8))
+                    while mask != 0:
+                        leaf = load_bits(cells, numbered + wp.int64(lowest_bit(mask)))
+                        mask = mask & (mask - 1)
+                        row = leaf & wp.static(BOX - 1)
+                        t = real(wp.static(FAR))
+                        if leaf < wp.static(BOX):
+                            # a plane cannot be met again from itself
+                            if row != last:
+                                triangle = load_int(triangle_of_row, row)
+                                t = triangle_hit(o, d, triangles, triangle, eps, near, real(wp.static(FAR)))
+                        else:
+                            t = quadric_hit(
+                                o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)),
+                                numbers, domain, row,
+                            )  # fmt: skip
+                        nearer = t < best or (t == best and row < best_row)
+                        other = wp.where(nearer, best_row, row)
+                        passed = wp.where(nearer, best, t)
+                        if other < surfaces and passed < second:
+                            second = passed
+                        if nearer:
+                            best = t
+                            best_row = row
+                            limit = wp.float32(best - ahead + real(8.0) * eps) * wp.float32(1.00001)
+                link = next_leaf(nodes, o32, inverse, limit, stack)
         st(distance, wp.static(at.NEAREST), n, i, best)
         st(distance, wp.static(at.RUNNER_UP), n, i, second)
         sti(row_hit, 0, n, i, best_row)

@@ -4,10 +4,15 @@ import gc
 import math
 import weakref
 
+import numpy as np
 import pytest
 import torch
+import warp as wp
 
 import bvh
+from bvh._bridge import wrap, wrap_vectors
+from kernels.points import rays
+from kernels.points.native import STACK
 from tests.bvh.clouds import generator
 
 EPS = 8 * 2.0**-23
@@ -287,6 +292,47 @@ def test_coinciding_primitives_go_to_the_lowest_index():
     assert tree.trace(o, d).primitive_indices.tolist() == [3]
     assert tree.trace_all(o, d).primitive_indices.tolist() == [3, 0]
     assert tree.trace_all(o, d, merge_coincident=False).primitive_indices.tolist() == [*range(3, 43), 0, 1, 2]
+
+
+def waiting(nodes, dim):
+    """The most entries that a search of the tree may have on its stack."""
+    nodes = nodes.reshape(-1, 16 * (dim + 1))
+    links = nodes.view(np.int32)[:, 16 * dim : 16 * dim + 8]
+    used = nodes[:, :8] <= nodes[:, 8:16]
+    most, before = 0, {0: 0}
+    while before:
+        node, entries = before.popitem()
+        children = links[node][used[node]]
+        entries += len(children) - 1
+        most = max(most, entries)
+        before.update({int(child): entries for child in children if child >= 0})
+    return most
+
+
+@pytest.mark.parametrize("by_level", [False, True])
+def test_a_tree_as_deep_as_they_come_fits_the_stack(by_level):
+    """Ever smaller crowds about a corner, each a step of the codes, and a heap of equal ones in the corner itself."""
+    g = generator(8)
+    octants = torch.tensor([[i & 1, i >> 1 & 1, i >> 2] for i in range(1, 8)], dtype=torch.float32)
+    crowds = [
+        2.0**-step * (octants[:, None, None] + 0.4 + 0.2 * torch.rand((7, 24, 3, 3), generator=g))
+        for step in range(1, 21)
+    ]
+    heap = (1e-9 * torch.rand((1, 3, 3), generator=g)).expand(3000, 3, 3)
+    primitives = torch.cat([heap, *(crowd.reshape(-1, 3, 3) for crowd in crowds)])
+    count = len(primitives)
+    aim = primitives[torch.randint(3000, count, (400,), generator=g)].mean(1)
+    o = torch.randn((400, 3), generator=g)
+    flat = wrap_vectors(primitives.reshape(-1, 3).contiguous())
+    forest = rays.build(flat, 1, count, 3, wp.get_device("cpu"), by_level=by_level)
+    assert 90 < waiting(forest.nodes.numpy(), 3) < STACK - 1
+    index = torch.empty(400, dtype=torch.int64)
+    t, points = torch.empty(400), torch.empty((400, 3))
+    outputs = wrap(index), wrap(t), wrap_vectors(points)
+    rays.closest(forest, wrap_vectors(o), wrap_vectors(aim - o), 400, 1e-7, math.inf, *outputs)
+    want, _ = dense_closest(primitives, o, aim - o)
+    assert torch.equal(index, want)
+    assert (index >= 0).sum() > 390
 
 
 def test_far_from_the_origin():
