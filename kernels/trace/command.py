@@ -17,59 +17,95 @@ class Command:
     def __init__(self, kernel, device, arguments, adjoints=None):
         self._names = {argument.label: position for position, argument in enumerate(kernel.adj.args)}
         inputs = [arguments[name] for name in self._names]
-        options = {}
+        gradients = None
         if adjoints is not None:
             gradients = [adjoints.get(name, arguments[name]) for name in self._names]
-            options = {"adj_inputs": gradients, "adj_outputs": [], "adjoint": True}
-        self._launch = wp.launch(kernel, 1, inputs=inputs, device=device, record_cmd=True, record_tape=False, **options)
-        self._dim = 1
         # arrays must outlive the pointers to them
-        self._kept = {"inputs": inputs, "options": options}
-        self._packed = _pack(self._launch, self._names) if self._launch.device.is_cpu else None
+        self._kept = {"inputs": inputs, "gradients": gradients}
+        self._dim, self._packed, self._call = 1, None, None
+        if wp.get_device(device).is_cpu:
+            self._launch, *packed = _pack(kernel, wp.get_device(device), inputs, gradients)
+            # entry point, bounds, arguments and, of an adjoint launch, its gradients
+            self._packed = tuple(packed)
+            entry, *pointed = packed
+            self._call = functools.partial(entry, *map(ctypes.byref, pointed))
+        else:
+            self._launch = _record(kernel, device, inputs, gradients)
 
     def takes(self, name):
         """Whether the kernel has an argument of that name."""
         return name in self._names
 
-    def run(self, dim, changed=None):
-        """Launch over ``dim`` cells; new arguments stay for the launches that follow."""
+    def change(self, changed):
+        """New arguments, ``{name: value}``, for the launches that follow."""
         if self._packed is None:
-            if dim != self._dim:
-                self._launch.set_dim(dim)
-                self._dim = dim
-            for name, value in (changed or {}).items():
+            for name, value in changed.items():
                 self._launch.set_param_at_index(self._names[name], value)
-            self._launch.launch()
             return
-        entry, arguments, gradients = self._packed
-        bounds = self._launch.bounds
-        bounds.shape[0] = bounds.size = dim
-        for name, value in (changed or {}).items():
+        arguments = self._packed[2]
+        for name, value in changed.items():
             if isinstance(value, wp.array):
                 self._kept[name] = value
                 value = value.__ctype__()
             setattr(arguments, name, getattr(value, "value", value))
-        if gradients is None:
-            entry(ctypes.byref(bounds), ctypes.byref(arguments))
-        else:
-            entry(ctypes.byref(bounds), ctypes.byref(arguments), ctypes.byref(gradients))
+
+    def run(self, dim, changed=None):
+        """Launch over ``dim`` cells; new arguments stay for the launches that follow."""
+        if changed:
+            self.change(changed)
+        if self._packed is None:
+            if dim != self._dim:
+                self._launch.set_dim(dim)
+                self._dim = dim
+            self._launch.launch()
+            return
+        bounds = self._packed[1]
+        bounds.shape[0] = bounds.size = dim
+        self._call()
+
+    def addresses(self):
+        """Where a launch on a CPU finds its entry point, bounds, arguments and gradients; 0 where there are none."""
+        entry, *pointed = self._packed
+        found = [ctypes.cast(entry, ctypes.c_void_p).value, *map(ctypes.addressof, pointed)]
+        return found + [0] * (4 - len(found))
 
 
-def _pack(launch, names):
-    """(entry point, arguments, adjoint arguments or None) of a recorded launch on a CPU, as Warp passes them."""
-    count = len(names)
-    forward = launch.params[1 : 1 + count]
-    if not launch.adjoint:
-        return launch.hooks.forward, _structure(names, forward), None
-    return launch.hooks.backward, _structure(names, forward), _structure(names, launch.params[1 + count :])
+def _record(kernel, device, inputs, gradients):
+    options = {}
+    if gradients is not None:
+        options = {"adj_inputs": gradients, "adj_outputs": [], "adjoint": True}
+    return wp.launch(kernel, 1, inputs=inputs, device=device, record_cmd=True, record_tape=False, **options)
 
 
-def _structure(names, values):
-    """A C structure of named values."""
-    return _structure_type(tuple(zip(names, map(type, values), strict=True)))(*values)
+def _pack(kernel, device, inputs, gradients):
+    """(launch, entry point, bounds, arguments, adjoint arguments if any) on a CPU, as Warp passes them."""
+    adjoint = gradients is not None
+    layout = _layouts.get((kernel, adjoint))
+    if layout is None:
+        # Warp checks the arguments and tells their types, which takes it long: so once for each kernel
+        launch = _record(kernel, device, inputs, gradients)
+        names, values = [argument.label for argument in kernel.adj.args], launch.params[1 : 1 + len(inputs)]
+        fields = [(name, type(value)) for name, value in zip(names, values, strict=True)]
+        structure = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+        layout = _layouts[kernel, adjoint] = structure, type(launch.bounds)
+    else:
+        bounds = layout[1](1)
+        # it finds the entry points and holds their module, which may have been loaded anew since
+        launch = wp.Launch(kernel, device, params=[bounds], bounds=bounds, adjoint=adjoint)
+    entry = launch.hooks.backward if adjoint else launch.hooks.forward
+    types = [argument.type for argument in kernel.adj.args]
+    filled = [layout[0](*map(_plain, types, values)) for values in (inputs, gradients) if values is not None]
+    return launch, entry, launch.bounds, *filled
 
 
-@functools.cache
-def _structure_type(fields):
-    """The C structure of these (name, type)."""
-    return type("Arguments", (ctypes.Structure,), {"_fields_": list(fields)})
+def _plain(kind, value):
+    """What a field of a C structure takes of an argument of this kind."""
+    if not isinstance(value, wp.array):
+        return getattr(value, "value", value)
+    if value.dtype is not kind.dtype:
+        raise TypeError(f"an array of {value.dtype.__name__} for an argument of {kind.dtype.__name__}")
+    return value.__ctype__()
+
+
+# the C structures of the arguments and of the bounds of a launch, by kernel and whether it is the adjoint's
+_layouts = {}

@@ -83,8 +83,7 @@ class ReplayLane(Lane):
         self._emitter.emit(start, stop)
         for bounce in range(self.run.max_depth):
             stage, launches = self._stage(bounce, linked)
-            launches.step(count, start, bounce)
-            live, recorded, rouletted = launches.book(count, start, bounce)
+            live, recorded, rouletted = launches.advance(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, stage.before, stage.after, stage.row_hit)
             landed = int(self.counters.read()[at.LANDED])

@@ -12,6 +12,7 @@ from kernels import sources
 from kernels.trace import layout as at
 from kernels.trace.backward import flat_readout_kernels, readout_kernel, reduce_kernel, scale_kernel, uncompact_kernels
 from kernels.trace.books import book_kernels, compact_kernels, note_kernel, roulette_kernel
+from kernels.trace.chain import chain_kernel
 from kernels.trace.deposit import deposit_kernel, locate_kernels
 from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.interact import interact_kernel
@@ -31,7 +32,7 @@ def forward_kernels(precision):
     """Every kernel without an adjoint; they share one module."""
     kinds = _plain_sources()
     return [
-        *search_kernels(precision), note_kernel(precision), *book_kernels(precision),
+        chain_kernel(precision), *search_kernels(precision), note_kernel(precision), *book_kernels(precision),
         deposit_kernel(precision), *locate_kernels(precision),
         roulette_kernel(precision), *compact_kernels(precision), compact_kernels(precision, at.NUM_INTS)[1],
         line_kernel(precision, False),

@@ -21,6 +21,7 @@ from kernels.trace.books import (
     roulette_kernel,
     settle,
 )
+from kernels.trace.chain import EVERYONE, ONE, Chain, Link
 from kernels.trace.command import Command
 from kernels.trace.deposit import NUM_PIXEL, deposit_kernel, locate_kernel_of
 from kernels.trace.emit import emit_kernel, line_kernel
@@ -211,103 +212,126 @@ class Bounce:
             "num_rows": tables.num_rows, "count": 0, "stretches": 1, "exact": int(run.exact), "last_bounce": 0,
             "own_keys": int(lane.splits), "may_split": 0, "force": 1, "turn": wp.uint64(0),
         }  # fmt: skip
-        self._search = [
+        search = [
             Command(search_kernel(p, size, build), device, {**state, "row": row, "first": int(place == 0)})
             for place, (row, size, build) in enumerate(row_groups(tables.linear_rows, tables.builds))
         ]
         if tables.tree is not None:
             names = {**state, **tables.tree.arguments(real), "triangles": tables.triangles,
-                     "triangle_of_row": tables.triangle_of_row, "first": int(not self._search)}  # fmt: skip
-            self._search.append(Command(tree_kernel(p), device, names))
-        self._locate = None
+                     "triangle_of_row": tables.triangle_of_row, "first": int(not search)}  # fmt: skip
+            search.append(Command(tree_kernel(p), device, names))
+        locate = []
         if tables.sags:
             # a surface given by a sag is (row, code, block of numbers, block of limits)
             for row, code, block, limits in tables.sags:
                 names = {**state, "sag_numbers": tables.sag_numbers, "sag_limits": tables.sag_limits, "row": row,
-                         "code": code, "block": block, "limits": limits, "first": int(not self._search)}  # fmt: skip
-                self._search.append(Command(search_sag_kernel(p), device, names))
-            self._locate = Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})
+                         "code": code, "block": block, "limits": limits, "first": int(not search)}  # fmt: skip
+                search.append(Command(search_sag_kernel(p), device, names))
+            locate = [Command(locate_sag_kernel(p), device, {**state, "sag_numbers": tables.sag_numbers})]
         self.arguments = state
         self._interact = Command(interact_kernel(p, lane.variant), device, state)
-        self._collide, self._scatter = None, []
+        collide, scatter = [], []
         if tables.turbid:
             collided = {**state, "floats": after.floats, "sag_numbers": tables.sag_numbers, "moved": lane.moved}
-            self._collide = Command(collide_kernel(p), device, collided)
-            self._scatter += [
-                (Command(collision_kernel(p), device, collided), True),
-                (Command(collision_moves(p)[0], device, collided), False),
-            ]
+            collide = [Command(collide_kernel(p), device, collided)]
+            scatter += [Command(kernel(p), device, collided) for kernel in (collision_kernel, _collision_move)]
         if tables.scatters:
             scattered = {**state, "before": before.floats, "floats": after.floats, "shares": tables.shares,
                          "lobes": tables.lobes, "aims": tables.aims, "sag_numbers": tables.sag_numbers,
                          "scattered": lane.scattered}  # fmt: skip
-            self._scatter += [
-                (Command(scatter_kernel(p, full=tables.full_scatter), device, scattered), True),
-                (Command(move_kernels(p)[0], device, scattered), False),
+            scatter += [
+                Command(kernel, device, scattered)
+                for kernel in (scatter_kernel(p, full=tables.full_scatter), move_kernels(p)[0])
             ]
-        self._note = Command(note_kernel(p), device, state)
-        self._book, self._book_rare = (Command(kernel, device, state) for kernel in book_kernels(p))
+        note = Command(note_kernel(p), device, state)
+        self._book, book_rare = (Command(kernel, device, state) for kernel in book_kernels(p))
         landing = {**state, "numbers": tables.detector_numbers, "pixels": lane.pixels}
         self._deposit = [Command(kernel, device, landing) for kernel in (locate_kernel_of(tables), deposit_kernel(p))]
         self._roulette = Command(
             roulette_kernel(p), device,
             {**state, "floats": after.floats, "ints": after.ints, "key": wp.uint64(ROULETTE)},
         )  # fmt: skip
+        # those that draw at the bounce, and those that must know the last
+        self._drawing = [c for c in (*collide, self._interact, *scatter) if c.takes("jump_a")]
+        self._ending = (note, book_rare)
+        self._searched = len(search)
+        self._interacting = self._searched + len(collide)
+        self._interacted = self._interacting + len(locate) + 1
+        self._moved = self._interacted + len(scatter)
+        self._booked = self._moved + 4
+        moves = [*search, *collide, *locate, self._interact, *scatter]
+        # one thread books all rays on a CPU, and on a GPU each one ray
+        books = [
+            Link(note), Link(self._book, ONE if self._one_stretch else EVERYONE), Link(book_rare, at.RARE),
+            Link(self._roulette, gate=at.FAINT), *(Link(deposit, at.LANDED) for deposit in self._deposit),
+        ]  # fmt: skip
+        self._chain = Chain(p, device, lane.counters, [*map(Link, moves), *books])
+
+    @property
+    def _one_stretch(self):
+        return self._lane.tables.device.is_cpu
 
     def step(self, count, base, bounce):
         """Move ``count`` rays to their next event."""
-        self.search(count)
-        self.move(count, base, bounce)
+        self._draw(base, bounce)
+        self._chain.run(count, 0, self._moved)
 
     def search(self, count):
         """Find the next surface of ``count`` rays."""
-        for search in self._search:
-            search.run(count)
+        self._chain.run(count, 0, self._searched)
 
     def move(self, count, base, bounce):
         """Move ``count`` rays to the surface that was found."""
-        if self._collide is not None:
-            self._collide.run(count, keyed(base, bounce))
-        self.interact(count, base, bounce)
-        for scatter, draws in self._scatter:
-            scatter.run(count, keyed(base, bounce) if draws else None)
+        self._draw(base, bounce)
+        self._chain.run(count, self._searched, self._moved)
 
     def interact(self, count, base, bounce):
         """The interaction alone, for rays whose next surface is known: a step without search and scatter."""
-        if self._locate is not None:
-            self._locate.run(count)
-        lane = self._lane
-        turn = {"turn": wp.uint64(bounce + 1), "may_split": int(bounce < lane.run.split_depth)} if lane.splits else {}
-        self._interact.run(count, {**keyed(base, bounce), **turn})
+        self._draw(base, bounce)
+        self._chain.run(count, self._interacting, self._interacted)
 
     def book(self, count, base, bounce):
         """Book the step, and let faint rays play roulette.
 
         Returns the number of live rays, that of rows for ray tables, and whether there was a roulette.
         """
-        lane = self._lane
-        last = bounce + 1 >= lane.run.max_depth
-        lane.counters.clear()
-        stretches = 1 if lane.tables.device.is_cpu else count
-        self._note.run(count, {"last_bounce": int(last)})
-        self._book.run(stretches, {"count": count, "stretches": stretches})
-        counters = lane.counters.read()
-        if counters[at.RARE]:
-            self._book_rare.run(int(counters[at.RARE]), {"last_bounce": int(last)})
-            counters = lane.counters.read()
-        landed = int(counters[at.LANDED])
-        if landed and lane.fills_maps:
-            self.deposit(landed)
-        rouletted = bool(counters[at.FAINT])
-        if rouletted:
-            self._roulette.run(count, keyed(base, bounce + 1))
-            counters = lane.counters.read()
-        return (0 if last else int(counters[at.LIVE])), (landed if lane.tables.records else 0), rouletted
+        return self._finish(count, base, bounce, self._moved)
+
+    def advance(self, count, base, bounce):
+        """`step` and `book` in one."""
+        self._draw(base, bounce)
+        return self._finish(count, base, bounce, 0)
 
     def deposit(self, count):
         """Add the first ``count`` of the hits that are listed to the maps."""
         for step in self._deposit:
             step.run(count)
+
+    def _draw(self, base, bounce):
+        """Set the draws of the steps up to the books to those of a bounce."""
+        lane, keys = self._lane, keyed(base, bounce)
+        for command in self._drawing:
+            command.change(keys)
+        if lane.splits:
+            may_split = int(bounce < lane.run.split_depth)
+            self._interact.change({"turn": wp.uint64(bounce + 1), "may_split": may_split})
+
+    def _finish(self, count, base, bounce, first):
+        """Launch the links from the ``first`` one to the books."""
+        lane = self._lane
+        last = bounce + 1 >= lane.run.max_depth
+        for command in self._ending:
+            command.change({"last_bounce": int(last)})
+        self._book.change({"count": count, "stretches": 1 if self._one_stretch else count})
+        self._roulette.change(keyed(base, bounce + 1))
+        lane.counters.clear()
+        counted = self._chain.run(count, first, None if lane.fills_maps else self._booked)
+        live, landed, _, faint = counted.tolist()
+        return (0 if last else live), (landed if lane.tables.records else 0), faint > 0
+
+
+def _collision_move(precision):
+    return collision_moves(precision)[0]
 
 
 def keyed(base, bounce):
@@ -444,10 +468,12 @@ class ForwardLane(Lane):
             watch.born(self._states[0], start, count)
         for bounce in range(self.run.max_depth):
             step, before, after = self._bounces[k], self._states[k], self._states[1 - k]
-            step.step(count, start, bounce)
-            if watch is not None:
+            if watch is None:
+                live, recorded, rouletted = step.advance(count, start, bounce)
+            else:
+                step.step(count, start, bounce)
                 watch.met(bounce, start, count, before, (after,), self._row_hit, self._aux)
-            live, recorded, rouletted = step.book(count, start, bounce)
+                live, recorded, rouletted = step.book(count, start, bounce)
             if recorded:
                 self._record(count, start, bounce, before, after, self._row_hit)
             if watch is not None:
