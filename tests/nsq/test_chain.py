@@ -75,7 +75,8 @@ def traced(threads):
     scene = scenes.singlet()
     scene.add_detector("rays", nsq.CoordinateSystem(z=120.0), nsq.RayDatabaseConfig(20.0, 20.0, absorb=False))
     scene.surfaces[0].geometry.radius = radius = torch.tensor(51.0, dtype=torch.float64, requires_grad=True)
-    result = scene.trace(3000, seed=4, batch_size=1000, min_flux_fraction=0.3)
+    scene.sampling_policy = nsq.SamplingPolicy(reflect_prob=0.5)
+    result = scene.trace(3000, seed=4, batch_size=1000, min_flux_fraction=0.5)
     assert float(result.total_flux_roulette_killed) > 0.0
     result.detectors["D"].data.square().sum().backward()
     return scenes.ledger(result), result.detectors["D"].irradiance, result.detectors["rays"].x, radius.grad.item()
