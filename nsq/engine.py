@@ -284,7 +284,8 @@ class Trace:
             if edges:
                 bands[id(tables)] = bands_of(self.ir, tables, self.run, self.options.visibility_width)
         desks, size, capacity = self._desks(places)
-        options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5]), "with_detectors": wanted[5]}
+        options = {"with_numbers": wanted[0], "with_tables": any(wanted[1:5]), "with_detectors": wanted[5],
+                   "with_sources": wanted[6]}  # fmt: skip
         stop = threading.Event()
 
         # processes differentiate the mean of their losses

@@ -85,9 +85,11 @@ class Adjoint:
     """Gradients of one loss, added up over recorded batches of up to ``capacity`` rays."""
 
     def __init__(
-        self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True, with_detectors=True, bands=None
-    ):
+        self, tables, run, capacity, loss, *, with_numbers=True, with_tables=True, with_detectors=True,
+        with_sources=True, bands=None,
+    ):  # fmt: skip
         self._tables, self._run, self._capacity, self._loss = tables, run, capacity, loss
+        self._with_sources = with_sources
         self._wanted = {
             "with_numbers": int(with_numbers), "with_tables": int(with_tables), "with_angles": int(tables.angles),
             "with_coats": int(tables.coats), "with_absorption": int(tables.absorbs), "with_rates": int(tables.turbid),
@@ -170,7 +172,8 @@ class Adjoint:
             launch["reduce"].run(stretches, {"count": step.count, "stretches": stretches})
             if self._edges is not None:
                 self._edges.add(record.stages[bounce], step.count, record.start, bounce, self._before)
-        self._add_births(record)
+        if self._with_sources:
+            self._add_births(record)
         small = [(self._detector_sum, self._detectors)]
         t = self._tables
         if t.scatters or t.turbid:

@@ -199,6 +199,109 @@ def scale_kernel(precision):
     return scale
 
 
+# The numbers in the code are those of `layout`. The rays of a stretch mostly meet one surface in one medium with one
+# wavelength: theirs are added eight at a time, in double precision, and entered where the surface changes; what others
+# bring is entered ray by ray. A GPU's thread does that with all of its few rays.
+_SUM = """
+    wp::int32 columns[15], used = 0;
+    for (wp::int32 c = 0; with_numbers && c < {NUMBERS}; ++c)
+        columns[used++] = c;
+    if (with_tables) {{
+        columns[used++] = {INDEX_FRONT};
+        columns[used++] = {INDEX_BACK};
+        if (with_absorption)
+            columns[used++] = {EXTINCTION};
+        if (with_coats) {{
+            columns[used++] = {REFLECTANCE};
+            columns[used++] = {TRANSMITTANCE};
+        }}
+    }}
+    const {T}* values = acc.data;
+    const wp::int32* met = row_hit.data;
+    const wp::int32* state = ints.data + {STATE} * n;
+    const wp::int32* wave = ints.data + {WAVELENGTH} * n;
+    const wp::int32* within = ints.data + {MEDIUM} * n;
+    auto cell = [&](wp::int32 c, wp::int32 row, wp::int32 line, wp::int32 medium) -> double* {{
+        const wp::int64* codes = rows.data + (long long)row * {ROW_INTS};
+        if (c < {NUMBERS})
+            return numbers.data + (long long)row * {NUMBERS} + c;
+        if (c == {INDEX_FRONT})
+            return index.data + codes[{FRONT}] * lines + line;
+        if (c == {INDEX_BACK})
+            return index.data + codes[{BACK}] * lines + line;
+        if (c == {EXTINCTION})
+            return extinction.data + (long long)medium * lines + line;
+        return (c == {REFLECTANCE} ? reflectance : transmittance).data + (long long)row * lines + line;
+    }};
+    auto add = [&](wp::int32 i) {{
+        if (met[i] < 0 || state[i] != {ALIVE})
+            return;
+        for (wp::int32 k = 0; k < used; ++k) {{
+            const double value = (double)values[columns[k] * n + i];
+            double* sum = cell(columns[k], met[i], wave[i], within[i] & {MASK});
+#if defined(__CUDA_ARCH__)
+            atomicAdd(sum, value);
+#else
+            *sum += value;
+#endif
+        }}
+    }};
+    wp::int32 i = start;
+#if !defined(__CUDA_ARCH__)
+    typedef {T} values8 __attribute__((vector_size(8 * sizeof({T}))));
+    typedef double doubles8 __attribute__((vector_size(64)));
+    typedef long long longs8 __attribute__((vector_size(64)));
+    typedef int ints8 __attribute__((vector_size(32)));
+    auto eight = [](const wp::int32* from) {{
+        ints8 v;
+        __builtin_memcpy(&v, from, sizeof(v));
+        return v;
+    }};
+    doubles8 sums[15] = {{}};
+    wp::int32 row = -2, line = 0, medium = 0;
+    auto enter = [&]() {{
+        for (wp::int32 k = 0; k < used; ++k) {{
+            const doubles8 s = sums[k];
+            const double low = (s[0] + s[1]) + (s[2] + s[3]), high = (s[4] + s[5]) + (s[6] + s[7]);
+            if (row >= 0)
+                *cell(columns[k], row, line, medium) += low + high;
+            sums[k] = doubles8{{}};
+        }}
+    }};
+    for (; i + 8 <= stop; i += 8) {{
+        const ints8 met8 = eight(met + i), wave8 = eight(wave + i), within8 = eight(within + i) & {MASK};
+        const ints8 lives = (met8 >= 0) & (eight(state + i) == {ALIVE});
+        ints8 mine = lives & (met8 == row) & (wave8 == line) & (within8 == medium);
+        const wp::int32 all = -__builtin_reduce_add(lives);
+        wp::int32 alike = -__builtin_reduce_add(mine);
+        if (2 * alike < all) {{
+            enter();
+            wp::int32 first = 0;
+            while (!lives[first])
+                ++first;
+            row = met8[first];
+            line = wave8[first];
+            medium = within8[first];
+            mine = lives & (met8 == row) & (wave8 == line) & (within8 == medium);
+            alike = -__builtin_reduce_add(mine);
+        }}
+        const longs8 chosen = __builtin_convertvector(mine, longs8);
+        for (wp::int32 k = 0; k < used; ++k) {{
+            values8 v;
+            __builtin_memcpy(&v, values + columns[k] * n + i, sizeof(v));
+            sums[k] += (doubles8)((longs8)__builtin_convertvector(v, doubles8) & chosen);
+        }}
+        for (wp::int32 l = 0; alike < all && l < 8; ++l)
+            if (!mine[l])
+                add(i + l);
+    }}
+    enter();
+#endif
+    for (; i < stop; ++i)
+        add(i);
+"""
+
+
 @functools.cache
 def reduce_kernel(precision):
     """Sum the per-ray gradients of scene numbers into the scene's tables.
@@ -210,6 +313,21 @@ def reduce_kernel(precision):
     array = b.array
     ld = b.ld
     sums = wp.array(dtype=wp.float64)
+    names = {
+        "T": b.ctype, "NUMBERS": NUM_NUMBERS, "INDEX_FRONT": at.ACC_INDEX_FRONT, "INDEX_BACK": at.ACC_INDEX_BACK,
+        "EXTINCTION": at.ACC_EXTINCTION, "REFLECTANCE": at.ACC_REFLECTANCE, "TRANSMITTANCE": at.ACC_TRANSMITTANCE,
+        "STATE": at.STATE, "WAVELENGTH": at.WAVELENGTH, "MEDIUM": at.MEDIUM, "ROW_INTS": at.NUM_ROW_INTS,
+        "FRONT": at.FRONT, "BACK": at.BACK, "ALIVE": at.ALIVE, "MASK": at.MEDIUM_MASK,
+    }  # fmt: skip
+
+    @wp.func_native(_SUM.format(**names))
+    def add_up(
+        acc: array, ints: INT, row_hit: INT, rows: LONG, lines: int, start: int, stop: int,
+        with_numbers: int, with_tables: int, with_coats: int, with_absorption: int,
+        numbers: sums, index: sums, extinction: sums, reflectance: sums, transmittance: sums, n: wp.int64,
+    ):  # fmt: skip
+        """Add the columns of the rays ``start <= i < stop`` that each surface has."""
+        ...
 
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def reduce(
@@ -221,41 +339,26 @@ def reduce_kernel(precision):
         stretch = wp.tid()
         start = int(wp.int64(count) * wp.int64(stretch) / wp.int64(stretches))
         stop = int(wp.int64(count) * wp.int64(stretch + 1) / wp.int64(stretches))
-        for i in range(start, stop):
-            row = ldi(row_hit, 0, n, i)
-            if row >= 0 and ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
-                if with_numbers == 1:
-                    for c in range(wp.static(NUM_NUMBERS)):
-                        wp.atomic_add(numbers, row * wp.static(NUM_NUMBERS) + c, wp.float64(ld(acc, c, n, i)))
-                cell = int(-1)
-                if with_angles == 1:
-                    cell = ldi(angle_cell, 0, n, i)
-                if cell >= 0:
-                    # two angles, each a reflectance and a transmittance
-                    a = wp.static(at.ACC_ANGLE)
-                    wp.atomic_add(angular, cell, wp.float64(ld(acc, a, n, i)))
-                    wp.atomic_add(angular, cell + 1, wp.float64(ld(acc, a + 2, n, i)))
-                    wp.atomic_add(angular, cell + 2, wp.float64(ld(acc, a + 1, n, i)))
-                    wp.atomic_add(angular, cell + 3, wp.float64(ld(acc, a + 3, n, i)))
-                if with_rates == 1:
-                    rate = (ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)) * lines
-                    rate = (rate + ldi(ints, wp.static(at.WAVELENGTH), n, i)) * wp.static(at.NUM_MEDIUM)
-                    wp.atomic_add(media, rate, wp.float64(ld(acc, wp.static(at.ACC_RATE), n, i)))
-                if with_tables == 1:
-                    line = ldi(ints, wp.static(at.WAVELENGTH), n, i)
-                    medium = ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)
-                    r = row * wp.static(at.NUM_ROW_INTS)
-                    front = ld_table(rows, r + wp.static(at.FRONT)) * lines + line
-                    back = ld_table(rows, r + wp.static(at.BACK)) * lines + line
-                    own = row * lines + line
-                    wp.atomic_add(index, front, wp.float64(ld(acc, wp.static(at.ACC_INDEX_FRONT), n, i)))
-                    wp.atomic_add(index, back, wp.float64(ld(acc, wp.static(at.ACC_INDEX_BACK), n, i)))
-                    if with_absorption == 1:
-                        wp.atomic_add(
-                            extinction, medium * lines + line, wp.float64(ld(acc, wp.static(at.ACC_EXTINCTION), n, i))
-                        )
-                    if with_coats == 1:
-                        wp.atomic_add(reflectance, own, wp.float64(ld(acc, wp.static(at.ACC_REFLECTANCE), n, i)))
-                        wp.atomic_add(transmittance, own, wp.float64(ld(acc, wp.static(at.ACC_TRANSMITTANCE), n, i)))
+        add_up(
+            acc, ints, row_hit, rows, lines, start, stop, with_numbers, with_tables, with_coats, with_absorption,
+            numbers, index, extinction, reflectance, transmittance, n,
+        )  # fmt: skip
+        if with_angles == 1 or with_rates == 1:
+            for i in range(start, stop):
+                if ldi(row_hit, 0, n, i) >= 0 and ldi(ints, wp.static(at.STATE), n, i) == wp.static(at.ALIVE):
+                    cell = int(-1)
+                    if with_angles == 1:
+                        cell = ldi(angle_cell, 0, n, i)
+                    if cell >= 0:
+                        # two angles, each a reflectance and a transmittance
+                        a = wp.static(at.ACC_ANGLE)
+                        wp.atomic_add(angular, cell, wp.float64(ld(acc, a, n, i)))
+                        wp.atomic_add(angular, cell + 1, wp.float64(ld(acc, a + 2, n, i)))
+                        wp.atomic_add(angular, cell + 2, wp.float64(ld(acc, a + 1, n, i)))
+                        wp.atomic_add(angular, cell + 3, wp.float64(ld(acc, a + 3, n, i)))
+                    if with_rates == 1:
+                        rate = (ldi(ints, wp.static(at.MEDIUM), n, i) & wp.static(at.MEDIUM_MASK)) * lines
+                        rate = (rate + ldi(ints, wp.static(at.WAVELENGTH), n, i)) * wp.static(at.NUM_MEDIUM)
+                        wp.atomic_add(media, rate, wp.float64(ld(acc, wp.static(at.ACC_RATE), n, i)))
 
     return reduce
