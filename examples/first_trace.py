@@ -31,7 +31,7 @@ spread = 4.0 * np.sqrt(passed * (1.0 - passed) / example.rays)  # four standard 
 example.check("flux on the film", result.detectors["film"].total_flux_float, passed, spread + 0.003)
 example.check("conservation error", result.flux_conservation_error, 0.0, 1e-12)
 
-figure, (above, below) = plt.subplots(2, 1, figsize=(8.0, 7.0), layout="constrained", height_ratios=(1.0, 1.5))
-scene.view(ax=above, title="the scene")
-result.detectors["film"].plot(below)
+figure, (left, right) = plt.subplots(1, 2, figsize=(12.0, 3.8), layout="constrained", width_ratios=(2.2, 1.0))
+scene.view(ax=left, title="the scene")
+result.detectors["film"].plot(right)
 example.finish(figure)

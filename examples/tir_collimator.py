@@ -66,7 +66,7 @@ example.check("bare LED inside 8° (W)", inside["bare"][8], share, 5.0 * np.sqrt
 example.check("with the optic inside 8° (W)", inside["with the optic"][8], 0.88, 0.06)
 
 figure, axes = plt.subplots(1, 3, figsize=(13.0, 4.4), layout="constrained", width_ratios=(1.3, 1.0, 1.0))
-scene.view(ax=axes[0], num_rays=60, xlim=(-1.0, 22.0), ylim=(-11.0, 12.0), title="lens and total reflection")
+scene.view(ax=axes[0], num_rays=60, xlim=(-3.0, 22.0), ylim=(-12.0, 14.0), title="lens and total reflection")
 for name, far, color in (("with the optic", with_optic, "#0072B2"), ("bare", bare, "#D55E00")):
     axes[1].semilogy(far.theta, far.to_numpy().mean(axis=1), color=color, label=name)
     axes[2].plot(far.theta_edges, inside[name], color=color, label=name)

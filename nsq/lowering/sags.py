@@ -47,7 +47,11 @@ def _toroid(geometry: Any, device: Any) -> torch.Tensor:
     return torch.stack([curvature(radius_x), curvature(radius_y), conic_y])
 
 
-_NUMBERS: dict[str, Callable[[Any, Any], torch.Tensor]] = {"asphere": _asphere, "biconic": _biconic, "toroid": _toroid}
+_NUMBERS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
+    "asphere": _asphere,
+    "biconic": _biconic,
+    "toroid": _toroid,
+}
 
 
 def lower_sags(

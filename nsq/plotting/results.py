@@ -194,9 +194,9 @@ def draw_cuts(ax: Any, pattern: Any, options: dict[str, Any]) -> Any:
     ax = new_figure() if ax is None else ax
     _draw_two_cuts(ax, pattern, 1.0, options)
     ax.set(xlabel="theta (°)", ylabel="intensity (W/sr)", xlim=(-pattern.theta_max_deg, pattern.theta_max_deg))
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(0.0, 1.35 * ax.get_ylim()[1])  # room for the legend above whatever shape the curves have
     ax.grid(alpha=0.3, linewidth=0.5)
-    ax.legend()
+    ax.legend(loc="upper right", fontsize=8.0)
     return ax
 
 

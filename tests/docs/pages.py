@@ -121,6 +121,24 @@ def command(line, run):
         COMMANDS[name](words[len(name.split()) :], run)
 
 
+def patched(code):
+    """{path: [(old text, new text), ...]} of a ``diff`` block without line numbers."""
+    changes = {}
+    for part in re.split(r"^\+\+\+ ", code, flags=re.MULTILINE)[1:]:
+        path, _, text = part.partition("\n")
+        pieces = [
+            [line for line in piece.splitlines(keepends=True) if line] for piece in re.split(r"^@@\n", text, flags=re.M)
+        ]
+        changes[path] = [
+            (
+                "".join(line[1:] for line in piece if line[0] in " -"),
+                "".join(line[1:] for line in piece if line[0] in " +"),
+            )
+            for piece in pieces
+        ]
+    return changes
+
+
 # ---- a page ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,11 @@
 """Every block of README.md and docs/ runs, page by page from top to bottom, and the pages point at things."""
 
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +14,7 @@ import nsq
 
 from ..nsq.shape_rows import check_row
 from ..nsq.test_cli import ZMX
-from .pages import ELSEWHERE, GENERATED, PAGES, ROOT, blocks, command, inline_commands, run_page
+from .pages import ELSEWHERE, GENERATED, PAGES, ROOT, blocks, command, inline_commands, patched, run_page
 
 RUNNABLE = [path for path in PAGES if path.name not in ELSEWHERE and {"python", ""} & {b[1] for b in blocks(path)}]
 
@@ -20,7 +24,7 @@ def test_no_block_is_kept_from_running():
     for path in PAGES:
         for line, language, code in blocks(path):
             where = f"{path.name}:{line}"
-            assert language in ("python", "", "text", "{toctree}"), where
+            assert language in ("python", "", "text", "diff", "{toctree}"), where
             if language == "text":
                 assert not re.search(r"^(import|from|def|class|\w+ = )\b|\w\(\S*\)$", code, re.MULTILINE), where
     assert {"README.md", "quickstart.md", "distributed.md", "longruns.md", "extending.md", "command_line.md"} <= {
@@ -43,6 +47,50 @@ def test_the_shape_of_a_page_passes_the_tests_of_rows():
     tube = namespace["WaistGeometry"](2.0, 0.5, 10.0)
     radius = math.sqrt(4.0 + 0.25 * 6.0**2)
     check_row(tube, (0.6 * radius, -0.8 * radius, 6.0), (0.6 * radius, -0.8 * radius, -0.25 * 6.0))
+
+
+def test_the_new_row_of_a_page_passes_the_tests_of_rows(tmp_path):
+    """The page's changes, in a copy: the row is tested as its like are, and the shape becomes a scene's surface."""
+    for folder in ("kernels", "nsq", "bvh", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    ((_, _, code),) = (block for block in blocks(ROOT / "docs" / "extending.md") if block[1] == "diff")
+    for name, pieces in patched(code).items():
+        path = tmp_path / name
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        for old, new in pieces:
+            assert text.count(old) == 1 or not text, f"{name}: {old}"
+            text = text.replace(old, new) if text else new
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "tests" / "nsq" / "test_ripple.py").write_text(RIPPLE, encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/nsq/test_sag_rows.py"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [*words, "tests/nsq/test_ripple.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout
+
+
+RIPPLE = """
+import torch
+
+import nsq
+from nsq.geometries_sag import RippleGeometry
+from nsq.lower import lower
+
+
+def test_a_scene_takes_the_shape():
+    height = torch.tensor(0.05, dtype=torch.float64, requires_grad=True)
+    scene = nsq.NSQScene()
+    scene.add_source("S", nsq.CoordinateSystem(), nsq.PointSourceConfig(nsq.Spectrum.monochromatic(0.55)))
+    ripple = RippleGeometry(height, 1.3, 6.0)
+    scene.add_component("M", nsq.ReflectiveComponent(nsq.CoordinateSystem(z=5.0), ripple, 1.0))
+    scene.add_detector("D", nsq.CoordinateSystem(z=-5.0), nsq.IrradianceDetectorConfig(1.0, 1.0))
+    numbers = lower(scene, 10).tensors.sag_numbers
+    assert numbers[-2:].tolist() == [0.05, 1.3]
+    numbers.sum().backward()
+    assert height.grad == 1.0
+"""
 
 
 def test_the_examples_of_extensions_are_short():
