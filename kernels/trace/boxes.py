@@ -103,7 +103,8 @@ _BOXES = """
 def _candidates():
     """Mask of a block's rows that a ray may meet within ``limit``. ``kinds`` says if there are triangles, boxes, both.
 
-    The slack of a triangle grows by what its corners and the ray's origin may be off.
+    The slack of a triangle grows by what its corners and the ray's origin may be off. A plane cannot be met again from
+    itself, so the triangle ``last`` is none of them.
     """
     triangles = TRIANGLES.replace("REAL away = ", "REAL away = ZERO + off + ")
     assert triangles != TRIANGLES
@@ -131,7 +132,7 @@ def _candidates():
     wp::int32 mask = 0;
     for (wp::int32 j = 0; j < 8; ++j) {
 """
-    flat = f"{{\n{triangles}    hit = ok & (NUMBERS < BOX);\n    }}"
+    flat = f"{{\n{triangles}    hit = ok & (NUMBERS < BOX) & (NUMBERS != last);\n    }}"
     both = f"""
     TRUTH hit = NUMBERS < -1;
     if (kinds & 1) {flat}
@@ -149,5 +150,6 @@ def _candidates():
 
 @wp.func_native(_candidates())
 def candidates(
-    cells: FLOATS, block: int, o: wp.vec3, d: wp.vec3, inverse: wp.vec3, limit: wp.float32, off: wp.float32, kinds: int
-) -> int: ...
+    cells: FLOATS, block: int, o: wp.vec3, d: wp.vec3, inverse: wp.vec3, limit: wp.float32, off: wp.float32,
+    kinds: int, last: int,
+) -> int: ...  # fmt: skip

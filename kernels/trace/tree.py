@@ -116,7 +116,7 @@ def tree_kernel(precision):
             link = next_leaf(nodes, o32, inverse, limit, stack)
             while link < 0:
                 for block in range(first_block(link), stop_block(link)):
-                    mask = candidates(cells, block, o32, d32, inverse, limit, off, kinds)
+                    mask = candidates(cells, block, o32, d32, inverse, limit, off, kinds, last)
                     numbered = wp.int64(block) * wp.int64(BLOCK_CELLS) + wp.int64(wp.static(BLOCK_CELLS - 8))
                     while mask != 0:
                         leaf = load_bits(cells, numbered + wp.int64(lowest_bit(mask)))
@@ -124,10 +124,8 @@ def tree_kernel(precision):
                         row = leaf & wp.static(BOX - 1)
                         t = real(wp.static(FAR))
                         if leaf < wp.static(BOX):
-                            # a plane cannot be met again from itself
-                            if row != last:
-                                triangle = load_int(triangle_of_row, row)
-                                t = triangle_hit(o, d, triangles, triangle, eps, near, real(wp.static(FAR)))
+                            triangle = load_int(triangle_of_row, row)
+                            t = triangle_hit(o, d, triangles, triangle, eps, near, real(wp.static(FAR)))
                         else:
                             t = quadric_hit(
                                 o[0], o[1], o[2], d[0], d[1], d[2], last == row, near, real(wp.static(FAR)),

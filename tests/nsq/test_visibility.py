@@ -162,6 +162,23 @@ def test_a_tap_and_a_moment_count_too():
     assert moment.item() == pytest.approx(0.5 * chord, rel=0.04)
 
 
+def test_float32_knows_the_ends_of_a_cylinder_far_away():
+    """Thirty radii off, a ray's distance is rounded by a good part of what a pair is apart; the seeds are the same."""
+
+    def far(v):
+        scene = at.bench()
+        scene.remove_detector("D")
+        tube = nsq.CylindricalFrustumGeometry(v["r"], v["r"], -1.0, v["end"])
+        config = nsq.IrradianceDetectorConfig(num_pixels_x=8, num_pixels_y=8, shape=tube)
+        scene.add_detector("D", at.CS(x=0.4, z=20.0, rx=0.6), config)
+        return scene
+
+    values = {"r": 1.0, "end": 1.0}
+    double = flux_gradient(far, values, 400_000)
+    single = flux_gradient(far, values, 400_000, precision="float32")
+    assert single == pytest.approx(double, rel=0.04)
+
+
 SAGS = {
     "conic": lambda v: nsq.ConicGeometry(v["radius"], 0.0, v["rim"]),
     "asphere": lambda v: nsq.EvenAsphereGeometry(v["radius"], 0.0, v["rim"]),
