@@ -115,7 +115,7 @@ def shift_kernel(precision, sags=False):
         if other >= 0:
             # both surfaces sample their crossing, and must do so alike
             width = wp.min(width, width_of(widths, other, kind))
-        hair = wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
+        hair = wp.max(real(wp.static(HAIR[precision])) * width, real(16.0) * eps)
         u = heading(floats, n, i)
         o = place(floats, n, i)
         ok = bool(True)
@@ -211,7 +211,7 @@ def shift_kernel(precision, sags=False):
             if last >= 0:
                 # a ray starts on the surface that it left
                 begin = begin + settle(begin, u, last, rows, numbers, sag_numbers) * u
-            if wp.dot(point - begin, u) < real(wp.static(NEAR)) * hair:
+            if wp.dot(point - begin, u) < real(wp.static(NEAR[precision])) * hair:
                 # the edge of the surface that the ray comes from: it was counted there
                 ok = False
             j = e + side * count
@@ -269,7 +269,7 @@ def vet_kernel(precision, sags=False):
         width = width_of(widths, row, kind)
         if crossed >= 0:
             width = wp.min(width, width_of(widths, crossed, kind))
-        near = real(wp.static(NEAR)) * wp.max(real(wp.static(HAIR)) * width, real(16.0) * eps)
+        near = real(wp.static(NEAR[precision])) * wp.max(real(wp.static(HAIR[precision])) * width, real(16.0) * eps)
         point = vec3(
             ld(event_floats, wp.static(POINT), room, e), ld(event_floats, wp.static(POINT + 1), room, e),
             ld(event_floats, wp.static(POINT + 2), room, e),
@@ -301,7 +301,7 @@ def vet_kernel(precision, sags=False):
                     )  # fmt: skip
                 if not on_disk(o + closest * u, row, numbers, limits, width):
                     fine = False
-                if fine and wp.abs(depth) < real(wp.static(HAIR)) * (width + sharp):
+                if fine and wp.abs(depth) < real(wp.static(HAIR[precision])) * (width + sharp):
                     seen = False
         if seen and crossed >= 0:
             # the other ray must meet the other surface there, and neither surface may end there: that is an edge

@@ -24,8 +24,10 @@ NUM_EVENT_INTS = 4
 # float columns: distance along the ray, weight, what the two fates differ by, and the point of the edge
 DISTANCE, WEIGHT, DIFFERENCE, POINT = 0, 1, 2, 3
 NUM_EVENT_FLOATS = 6
-# a pair starts this share of the band's half width from the edge, and is expected to meet within so many such hairs
-HAIR, NEAR = 1e-3, 64.0
+# A pair starts this share of the band's half width from the edge, and is expected to meet within so many such hairs. In
+# float32 a ray's distance from a curved surface far away is rounded by more than a finer hair.
+HAIR = {"float64": 1e-3, "float32": 1e-2}
+NEAR = {"float64": 64.0, "float32": 16.0}
 # How far behind what a ray meets its edges are looked for, in half widths. Beside an edge the ray may meet another
 # surface at a small angle, long before it would pass the edge: a corner seen along one of its faces.
 BEHIND = 64.0
