@@ -104,12 +104,12 @@ def main():
     image, recovered = look(door, found, options.rays, seed=0)
     error = np.std(recovered.numpy() - height.numpy()) / np.std(height.numpy())
     print(f"error of the first state: {100.0 * error:.1f} % of its RMS")
-    figure, axes = plt.subplots(1, 4, figsize=(16, 3.8), layout="constrained")
-    titles = "true height, mm", "found height", "true floor, W a pixel", "found floor"
-    for axis, title, field in zip(axes, titles, (height, recovered, target, image), strict=True):
-        axis.set(title=title, xticks=[], yticks=[])
-        picture = axis.imshow(field.numpy(), cmap="cividis" if "floor" in title else "RdBu", origin="lower")
-        figure.colorbar(picture, ax=axis, shrink=0.8)
+    figure, axes = plt.subplots(2, 2, figsize=(9.5, 8.0), layout="constrained")
+    titles = "true height", "found height", "true floor", "found floor"
+    for axis, title, field in zip(axes.flat, titles, (height, recovered, target, image), strict=True):
+        cmap, unit, half = ("cividis", "W a pixel", 0.55) if "floor" in title else ("RdBu", "mm", 0.5)
+        axis.set(title=title, xlabel="x (m)", ylabel="y (m)")
+        figure.colorbar(axis.imshow(field.numpy(), cmap, origin="lower", extent=[-half, half] * 2), ax=axis, label=unit)
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.out, dpi=100)
     return 0 if error < 0.15 else 1
