@@ -5,6 +5,7 @@ of a bounce follow from one another: how many rays a launch takes is known befor
 So a native loop can go through them, and Python enters once a bounce.
 """
 
+import copy
 import functools
 from dataclasses import dataclass
 
@@ -77,14 +78,31 @@ class Chain:
             self._sizes = np.ones(2, dtype=np.int32)
             everyone, one = (self._sizes.ctypes.data + 4 * k for k in range(2))
             places = {EVERYONE: everyone, ONE: one, None: one}
-            table = np.zeros((len(self._links), _COLUMNS), dtype=np.int64)
-            for row, link in zip(table, self._links, strict=True):
-                row[:_SIZE] = link.command.addresses()
-                row[_SIZE], row[_GATE] = (
-                    places.get(number, counters.array.ptr + 4 * (number or 0)) for number in (link.size, link.gate)
-                )
-            names = {"links": wp.array(table.ravel(), dtype=wp.int64, device=device), "first": 0, "last": 0}
+            self._table = np.zeros((len(self._links), _COLUMNS), dtype=np.int64)
+            self._table[:, _SIZE:] = [
+                [places.get(n, counters.array.ptr + 4 * (n or 0)) for n in (link.size, link.gate)]
+                for link in self._links
+            ]
+            names = {"links": self._addressed(), "first": 0, "last": 0}
             self._native = Command(chain_kernel(precision), device, names)
+
+    def moved(self, other):
+        """The same links of other commands, which ``other`` gives for those there are."""
+        chain = copy.copy(self)
+        chain._links = tuple(Link(other(link.command), link.size, link.gate) for link in self._links)
+        if self._native is not None:
+            # one chain runs at a time, so they may share the cell with the number of rays
+            chain._table = self._table.copy()
+            chain._native = self._native.moved({id(self._array): chain._addressed()})
+        return chain
+
+    def _addressed(self):
+        """The table as an array, with the addresses of the commands in it."""
+        self._table[:, :_SIZE] = [link.command.addresses() for link in self._links]
+        self._array = wp.array(
+            ptr=self._table.ctypes.data, shape=self._table.size, dtype=wp.int64, device="cpu", copy=False
+        )
+        return self._array
 
     def run(self, count, first=0, last=None):
         """Launch the links ``first <= k < last`` in order. Returns what is counted then."""

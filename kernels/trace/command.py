@@ -1,5 +1,6 @@
 """A kernel launch recorded once and replayed often: cheaper than ``wp.launch``, and never on a user's tape."""
 
+import copy
 import ctypes
 import functools
 
@@ -16,21 +17,43 @@ class Command:
 
     def __init__(self, kernel, device, arguments, adjoints=None):
         self._names = {argument.label: position for position, argument in enumerate(kernel.adj.args)}
-        inputs = [arguments[name] for name in self._names]
-        gradients = None
-        if adjoints is not None:
-            gradients = [adjoints.get(name, arguments[name]) for name in self._names]
         # arrays must outlive the pointers to them
-        self._kept = {"inputs": inputs, "gradients": gradients}
-        self._dim, self._packed, self._call = 1, None, None
-        if wp.get_device(device).is_cpu:
-            self._launch, *packed = _pack(kernel, wp.get_device(device), inputs, gradients)
-            # entry point, bounds, arguments and, of an adjoint launch, its gradients
-            self._packed = tuple(packed)
-            entry, *pointed = packed
-            self._call = functools.partial(entry, *map(ctypes.byref, pointed))
+        self._inputs = [arguments[name] for name in self._names]
+        self._gradients = None
+        if adjoints is not None:
+            self._gradients = [adjoints.get(name, arguments[name]) for name in self._names]
+        self._dim, self._packed = 1, None
+        device = wp.get_device(device)
+        if device.is_cpu:
+            self._launch, *packed = _pack(kernel, device, self._inputs, self._gradients)
+            self._hold(*packed)
         else:
-            self._launch = _record(kernel, device, inputs, gradients)
+            self._launch = _record(kernel, device, self._inputs, self._gradients)
+
+    def moved(self, arrays):
+        """The same launch with other arrays: ``arrays`` has those to put in place, by the `id` of those there are."""
+        other = copy.copy(self)
+        other._inputs = [arrays.get(id(value), value) for value in self._inputs]
+        if self._gradients is not None:
+            other._gradients = [arrays.get(id(value), value) for value in self._gradients]
+        if self._packed is None:
+            other._launch = _record(self._launch.kernel, self._launch.device, other._inputs, other._gradients)
+            return other
+        entry, *pointed = self._packed
+        pointed = [type(structure).from_buffer_copy(structure) for structure in pointed]
+        for structure, now, before in zip(
+            pointed[1:], (other._inputs, other._gradients), (self._inputs, self._gradients), strict=False
+        ):
+            for name, value, old in zip(self._names, now, before, strict=True):
+                if value is not old:
+                    setattr(structure, name, value.__ctype__())
+        other._hold(entry, *pointed)
+        return other
+
+    def _hold(self, entry, *pointed):
+        """Keep what a launch on a CPU takes: its entry point, bounds, arguments and, of an adjoint, its gradients."""
+        self._packed = entry, *pointed
+        self._call = functools.partial(entry, *map(ctypes.byref, pointed))
 
     def takes(self, name):
         """Whether the kernel has an argument of that name."""
@@ -45,7 +68,7 @@ class Command:
         arguments = self._packed[2]
         for name, value in changed.items():
             if isinstance(value, wp.array):
-                self._kept[name] = value
+                self._inputs[self._names[name]] = value
                 value = value.__ctype__()
             setattr(arguments, name, getattr(value, "value", value))
 

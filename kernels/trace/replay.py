@@ -40,6 +40,12 @@ class Stage:
             *(wp.empty(capacity + 1, dtype=wp.int32, device=device) for _ in range(2)),
         )  # fmt: skip
 
+    def turned_to(self, other):
+        """Pairs of its arrays and those of another stage."""
+        single = ("distance", "row_hit", "boost", "kept", "landed")
+        pairs = [(getattr(self, name), getattr(other, name)) for name in single]
+        return [*self.before.turned_to(other.before), *self.after.turned_to(other.after), *pairs]
+
 
 @dataclass(frozen=True)
 class Step:
@@ -112,10 +118,12 @@ class ReplayLane(Lane):
             stage = self._stages[bounce]
             if linked:
                 stage = replace(stage, before=self._stages[bounce - 1].after)
-            launches = Bounce(
-                self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept,
-                stage.landed,
-            )  # fmt: skip
+            if not self._bounces:
+                self._first_bounce = Bounce(
+                    self, stage.before, stage.after, stage.distance, stage.row_hit, self._aux, stage.boost, stage.kept,
+                    stage.landed,
+                )  # fmt: skip
+            launches = self._first_bounce.moved(self._stages[0].turned_to(stage))
             self._bounces[bounce, linked] = stage, launches
         return self._bounces[bounce, linked]
 

@@ -4,6 +4,7 @@ A lane owns all that it writes. Its sums are integers, so lanes, batches and dev
 like.
 """
 
+import copy
 import itertools
 from dataclasses import dataclass
 
@@ -54,6 +55,10 @@ class State:
             wp.empty(at.NUM_FLOATS * capacity, dtype=REALS[precision], device=device),
             wp.empty(at.NUM_INTS * capacity, dtype=wp.int32, device=device),
         )
+
+    def turned_to(self, other):
+        """Pairs of its arrays and those of another state."""
+        return [(self.floats, other.floats), (self.ints, other.ints)]
 
 
 @dataclass(frozen=True)
@@ -267,6 +272,25 @@ class Bounce:
         ]  # fmt: skip
         self._chain = Chain(p, device, lane.counters, [*map(Link, moves), *books])
 
+    def moved(self, pairs):
+        """The same launches with other arrays: ``pairs`` of an array there is and the one to put in its place."""
+        arrays = {id(old): new for old, new in pairs}
+        commands = {}
+
+        def other(command):
+            if id(command) not in commands:
+                commands[id(command)] = command.moved(arrays)
+            return commands[id(command)]
+
+        bounce = copy.copy(self)
+        bounce.arguments = {name: arrays.get(id(value), value) for name, value in self.arguments.items()}
+        bounce._chain = self._chain.moved(other)
+        bounce._interact, bounce._book, bounce._roulette = map(other, (self._interact, self._book, self._roulette))
+        bounce._deposit, bounce._drawing, bounce._ending = (
+            [other(command) for command in part] for part in (self._deposit, self._drawing, self._ending)
+        )
+        return bounce
+
     @property
     def _one_stretch(self):
         return self._lane.tables.device.is_cpu
@@ -435,10 +459,9 @@ class ForwardLane(Lane):
         self._emitter = Emitter(tables, run, self._states[0], capacity)
         self._kept = wp.empty(capacity + 1, dtype=wp.int32, device=device)
         self._kept_count = Counters(1, device)
-        self._bounces = [
-            Bounce(self, self._states[k], self._states[1 - k], distance, self._row_hit, self._aux, boost, self._kept)
-            for k in range(2)
-        ]
+        here, there = self._states
+        forth = Bounce(self, here, there, distance, self._row_hit, self._aux, boost, self._kept)
+        self._bounces = [forth, forth.moved([*here.turned_to(there), *there.turned_to(here)])]
         select, gather = compact_kernels(p)
         self._select, self._gather = [], []
         for k in range(2):

@@ -69,6 +69,20 @@ def test_a_link_takes_all_rays_one_cell_or_what_is_counted(native):
     assert [how_many(array) for array in arrays] == [7, 1, 3, 0, 7, 0]
 
 
+def test_moved_links_write_elsewhere_and_leave_the_others_alone(native):
+    counters = Counters(1, "cpu")
+    here, command = cleared(10)
+    there = wp.full(COLUMNS * 10, 1.0, dtype=wp.float64, device="cpu")
+    links = Chain("float64", "cpu", counters, [Link(command)])
+    moved = links.moved(lambda command: command.moved({id(here): there}))
+    if not native:
+        moved._native = None
+    moved.run(4)
+    assert (how_many(here), how_many(there)) == (0, 4)
+    links.run(7)
+    assert (how_many(here), how_many(there)) == (7, 4)
+
+
 def traced(threads):
     """A trace with roulette, rays that escape, a ray database, and a gradient."""
     nsq.set_num_threads(threads)
