@@ -133,13 +133,15 @@ def threads_and_batches():
     import nsq
     from benchmarks.trace import forward, singlet
 
-    def on(threads):
+    def on(threads, function, num):
         nsq.set_num_threads(threads)
-        forward(RAYS)
+        function(num)
 
-    one, two = measure(partial(on, 1), partial(on, 2))
-    ratio = one.median / two.median
-    print(f"two threads against one, singlet forward: {ratio:.2f}   (at least {TARGETS['threads']:g})")
+    for name, function, num in (("forward", forward, RAYS), ("forward + backward", backward, RAYS_BACKWARD)):
+        one, two = measure(*(partial(on, threads, function, num) for threads in (1, 2)))
+        ratio = one.median / two.median
+        print(f"two threads against one, singlet {name}: {ratio:.2f}   (at least {TARGETS['threads']:g})")
+    nsq.set_num_threads(THREADS)
     print("batch size, singlet forward, float64, rays per second:")
     sizes = (4096, 8192, 16384, 32768)
     runs = [partial(repeat, partial(singlet().trace, seed=42, batch_size=size), RAYS) for size in sizes]
