@@ -224,26 +224,35 @@ def _quadrics(geometries: list[Any], device: Any) -> tuple[torch.Tensor, torch.T
 
 # a rim this close, relative to its square, to where a surface turns back is where it turns back
 _TURNED = 1e-9
+# a rim beyond this share of the widest squared distance from the axis is given by its height
+_STEEP = 0.8
 
 
 def _ends(coefficients: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
     """Where rows end (n, 6), from their coefficients (n, 4) and limits (n, 9).
 
-    A rim as wide as the surface itself, that of a half ball, does not say where it ends: the distance from the axis is
-    largest there, and has no slope along the surface. Such a row ends at a height, that of its sheet; a sphere that is
-    kept out to its radius is whole.
+    A rim nearly as wide as the surface itself says badly where it ends: the distance from the axis hardly grows beyond
+    it, and has no slope at all along a half ball's. Such a row ends at the height of its rim on its sheet, a half ball
+    at that of its sheet; a sphere that is kept out to its radius is whole.
     """
-    a, b, g, e = coefficients.detach().unbind(1)
+    a, b, g, e = coefficients.unbind(1)
     low, high = limits[:, 4], limits[:, 5]
     sheet = limits[:, 7]
-    curved = (a != 0.0) & (a + b != 0.0)
-    widest = (g * g / torch.where(curved, a + b, 1.0) - e) / torch.where(curved, a, 1.0)
-    rim = limits[:, 1].detach() ** 2
-    whole = curved & (widest > 0.0) & torch.isfinite(rim) & (rim >= (1.0 - _TURNED) * widest)
-    height = -limits[:, 6] / torch.where(sheet != 0.0, sheet, 1.0)
+    with torch.no_grad():
+        curved = (a != 0.0) & (a + b != 0.0)
+        widest = (g * g / torch.where(curved, a + b, 1.0) - e) / torch.where(curved, a, 1.0)
+        rim = limits[:, 1] ** 2
+        ends = curved & (widest > 0.0) & torch.isfinite(rim)
+        whole = ends & (rim >= (1.0 - _TURNED) * widest)
+        steep = ends & (sheet != 0.0) & (rim >= _STEEP * widest) & ~whole
+    # (a + b) z + g is the root below on the sheet where F rises along z
+    radius, along = torch.where(steep, limits[:, 1], 0.0), torch.where(steep, a + b, 1.0)
+    root = torch.sqrt(torch.where(steep, g * g - along * (a * radius * radius + e), 1.0))
+    height = torch.where(steep, (root - g) / along, -limits[:, 6] / torch.where(sheet != 0.0, sheet, 1.0))
+    by_height = whole | steep
     ends = [
-        limits[:, 0], torch.where(whole, math.inf, limits[:, 1]), limits[:, 2], limits[:, 3],
-        torch.where(whole & (sheet > 0.0), height, low), torch.where(whole & (sheet < 0.0), height, high),
+        limits[:, 0], torch.where(by_height, math.inf, limits[:, 1]), limits[:, 2], limits[:, 3],
+        torch.where(by_height & (sheet > 0.0), height, low), torch.where(by_height & (sheet < 0.0), height, high),
     ]  # fmt: skip
     return torch.stack(ends, dim=1)
 
