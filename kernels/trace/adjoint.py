@@ -290,7 +290,9 @@ class Adjoint:
             return [Command(readout_kernel(p), device, reading, gradients)]
         names = {**reading, "floats_out": stage.after.floats, "gradients": self._after, "pixels": self._pixels,
                  "readings": self._readings, "n": wp.int64(self._capacity)}  # fmt: skip
-        return [Command(kernel, device, names) for kernel in (locate_kernel_of(self._tables), *flat_readout_kernels(p))]
+        modes = self._tables.detector_ints.numpy().reshape(-1, at.NUM_DETECTOR_INTS)[:, at.SPLAT]
+        kernels = locate_kernel_of(self._tables), *flat_readout_kernels(p, bool(np.all(modes == at.BILINEAR)))
+        return [Command(kernel, device, names) for kernel in kernels]
 
     def _seed_ray_tables(self, record, bounce):
         """Add the loss's derivatives with respect to rows of the ray tables to the states they were copied from."""

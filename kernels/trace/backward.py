@@ -73,18 +73,35 @@ NUM_READING = 3
 
 
 @functools.cache
-def flat_readout_kernels(precision):
-    """``(weigh, pull)``: the adjoint of `readout_kernel` for rectangles whose own numbers have no gradient.
+def weigh_kernel(precision, bilinear):
+    """Read the map's derivatives at the ``pixels`` of the hits that ``landed`` lists.
 
-    `weigh` reads the map's derivatives at the ``pixels`` of the hits that ``landed`` lists; `pull` adds what follows
-    for flux and place to the gradients of the rays' states.
+    With ``bilinear`` every hit is spread so: without the loops of other splats the compiler vectorises it.
     """
     b = bundle(precision)
     real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
     reading = splat(precision).reading
-    module = kernel_module(f"kernels.trace.{precision}")
+    triple = wp.types.vector(3, real)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.func
+    def of_four(weights: array, start: int, nx: int, ny: int, px: real, py: real):
+        """The share of the loss at a place between four pixels, and its slopes."""
+        lx = wp.floor(px)
+        ly = wp.floor(py)
+        fx = px - lx
+        fy = py - ly
+        left = wp.clamp(int(lx), 0, nx - 1)
+        right = wp.clamp(int(lx) + 1, 0, nx - 1)
+        low = start + wp.clamp(int(ly), 0, ny - 1) * nx
+        high = start + wp.clamp(int(ly) + 1, 0, ny - 1) * nx
+        a0 = ld_plain(weights, low + left)
+        a1 = ld_plain(weights, low + right)
+        b0 = ld_plain(weights, high + left)
+        b1 = ld_plain(weights, high + right)
+        a = a0 + fx * (a1 - a0)
+        b_ = b0 + fx * (b1 - b0)
+        return triple(a + fy * (b_ - a), (a1 - a0) + fy * ((b1 - b0) - (a1 - a0)), b_ - a)
+
     def weigh(
         ints: INT, row_hit: INT, rows: LONG, detectors: INT, planes: INT, sigmas: array, weights: array,
         total_weights: array, lines: int, landed: INT, pixels: array, readings: array, n: wp.int64,
@@ -93,49 +110,39 @@ def flat_readout_kernels(precision):
         i = ldi(landed, 0, n, j)
         detector = ld_table(rows, ldi(row_hit, 0, n, i) * wp.static(at.NUM_ROW_INTS) + wp.static(at.READER))
         c = detector * wp.static(at.NUM_DETECTOR_INTS)
-        mode = ldi(detectors, 0, n, c + wp.static(at.SPLAT))
-        value = real(0.0)
-        slope_x = real(0.0)
-        slope_y = real(0.0)
-        if mode != wp.static(at.RECORD):
-            nx = ldi(detectors, 0, n, c + wp.static(at.PIXELS_X))
-            ny = ldi(detectors, 0, n, c + wp.static(at.PIXELS_Y))
-            plane = ldi(planes, 0, n, detector * lines + ldi(ints, wp.static(at.WAVELENGTH), n, i))
-            start = ldi(detectors, 0, n, c + wp.static(at.OFFSET)) + plane * nx * ny
-            px = ld(pixels, wp.static(PIXEL_X), n, j)
-            py = ld(pixels, wp.static(PIXEL_Y), n, j)
+        nx = ldi(detectors, 0, n, c + wp.static(at.PIXELS_X))
+        ny = ldi(detectors, 0, n, c + wp.static(at.PIXELS_Y))
+        plane = ldi(planes, 0, n, detector * lines + ldi(ints, wp.static(at.WAVELENGTH), n, i))
+        start = ldi(detectors, 0, n, c + wp.static(at.OFFSET)) + plane * nx * ny
+        px = ld(pixels, wp.static(PIXEL_X), n, j)
+        py = ld(pixels, wp.static(PIXEL_Y), n, j)
+        seen = triple()
+        if wp.static(bilinear):
+            seen = of_four(weights, start, nx, ny, px, py)
+        else:
+            mode = ldi(detectors, 0, n, c + wp.static(at.SPLAT))
             if mode == wp.static(at.BILINEAR):
-                # the common case without loops
-                lx = wp.floor(px)
-                ly = wp.floor(py)
-                fx = px - lx
-                fy = py - ly
-                left = wp.clamp(int(lx), 0, nx - 1)
-                right = wp.clamp(int(lx) + 1, 0, nx - 1)
-                low = start + wp.clamp(int(ly), 0, ny - 1) * nx
-                high = start + wp.clamp(int(ly) + 1, 0, ny - 1) * nx
-                a0 = ld_plain(weights, low + left)
-                a1 = ld_plain(weights, low + right)
-                b0 = ld_plain(weights, high + left)
-                b1 = ld_plain(weights, high + right)
-                a = a0 + fx * (a1 - a0)
-                b_ = b0 + fx * (b1 - b0)
-                value = a + fy * (b_ - a)
-                slope_y = b_ - a
-                slope_x = (a1 - a0) + fy * ((b1 - b0) - (a1 - a0))
-            else:
+                seen = of_four(weights, start, nx, ny, px, py)
+            elif mode != wp.static(at.RECORD):
                 seen = reading(
                     weights, start, nx, ny, mode, 0, ldi(detectors, 0, n, c + wp.static(at.RADIUS)),
                     ld_plain(sigmas, detector), px, py,
                 )  # fmt: skip
-                value = seen[0]
-                slope_x = seen[1]
-                slope_y = seen[2]
-        st(readings, wp.static(VALUE), n, j, value + ld_plain(total_weights, detector))
-        st(readings, wp.static(SLOPE_X), n, j, slope_x)
-        st(readings, wp.static(SLOPE_Y), n, j, slope_y)
+        st(readings, wp.static(VALUE), n, j, seen[0] + ld_plain(total_weights, detector))
+        st(readings, wp.static(SLOPE_X), n, j, seen[1])
+        st(readings, wp.static(SLOPE_Y), n, j, seen[2])
 
-    @wp.kernel(module=module, enable_backward=False)
+    name = "weigh_bilinear" if bilinear else "weigh"
+    return wp.kernel(weigh, name=name, module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
+
+
+@functools.cache
+def flat_pull_kernel(precision):
+    """Add what follows from the readings of `weigh_kernel`, for flux and place, to the gradients of the states."""
+    b = bundle(precision)
+    real, array, ld, st, ld_plain = b.real, b.array, b.ld, b.st, b.ld_plain
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}"), enable_backward=False)
     def pull(
         floats: array, gradients: array, row_hit: INT, rows: LONG, numbers: array, detectors: INT, landed: INT,
         readings: array, n: wp.int64,
@@ -156,7 +163,12 @@ def flat_readout_kernels(precision):
         value = ld(readings, wp.static(VALUE), n, j)
         st(gradients, wp.static(at.FLUX), n, i, ld(gradients, wp.static(at.FLUX), n, i) + value)
 
-    return weigh, pull
+    return pull
+
+
+def flat_readout_kernels(precision, bilinear):
+    """``(weigh, pull)``: the adjoint of `readout_kernel` for rectangles whose own numbers have no gradient."""
+    return weigh_kernel(precision, bilinear), flat_pull_kernel(precision)
 
 
 @functools.cache

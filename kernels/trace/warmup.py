@@ -10,7 +10,14 @@ import warp as wp
 
 from kernels import sources
 from kernels.trace import layout as at
-from kernels.trace.backward import flat_readout_kernels, readout_kernel, reduce_kernel, scale_kernel, uncompact_kernels
+from kernels.trace.backward import (
+    flat_readout_kernels,
+    readout_kernel,
+    reduce_kernel,
+    scale_kernel,
+    uncompact_kernels,
+    weigh_kernel,
+)
 from kernels.trace.books import book_kernels, compact_kernels, note_kernel, roulette_kernel
 from kernels.trace.chain import chain_kernel
 from kernels.trace.deposit import deposit_kernel, locate_kernels
@@ -36,7 +43,8 @@ def forward_kernels(precision):
         deposit_kernel(precision), *locate_kernels(precision),
         roulette_kernel(precision), *compact_kernels(precision), compact_kernels(precision, at.NUM_INTS)[1],
         line_kernel(precision, False),
-        *uncompact_kernels(precision), *flat_readout_kernels(precision), scale_kernel(precision),
+        *uncompact_kernels(precision), *flat_readout_kernels(precision, False), weigh_kernel(precision, True),
+        scale_kernel(precision),
         reduce_kernel(precision),
         *(emit_kernel(precision, kind, False, False) for kind in kinds),
     ]  # fmt: skip
