@@ -85,6 +85,8 @@ def main():
         error = np.std(found, ddof=1) / math.sqrt(len(found)) / exact()
         rows.append((width, bias, error))
         print(f"{width:7.4f} {width * STOP:7.4f} {100 * bias:9.4f} {100 * error:10.4f} {100 * expected(width):9.4f}")
+    slope = np.polyfit(np.log(WIDTHS), np.log([abs(bias) for _, bias, _ in rows]), 1)[0]
+    print(f"slope of the bias on logarithmic axes: {slope:.2f}")
     path = Path(options.out)
     plot(rows, path)
     print(f"figure: {path}")
