@@ -181,7 +181,7 @@ def with_warp_mesh(vertices, faces):
     mesh = wp.Mesh(points, wp.array(faces.reshape(-1).astype(np.int32), dtype=wp.int32, device="cpu"))
     search = mesh_search()
     wp.force_load("cpu", modules=[search.module])
-    kernels = mock.patch.object(wavefront, "tree_kernel", return_value=search)
+    kernels = mock.patch.object(wavefront, "tree_kernels", return_value=[search])
     tree = SimpleNamespace(arguments=lambda real: {"tree": mesh.id, "first_row": 0}, mesh=mesh)
     trees = mock.patch.object(tables.BoxTree, "build", return_value=tree)
     return kernels, trees

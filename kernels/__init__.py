@@ -14,7 +14,7 @@ def all_modules():
     from kernels.trace import probe
     from kernels.trace.interact import Variant
     from kernels.trace.splitting import split_kernels
-    from kernels.trace.tree import tree_kernel
+    from kernels.trace.tree import list_kernel, tree_kernel
     from kernels.trace.visibility import visibility_kernels
     from kernels.trace.warmup import (
         adjoint_kernels,
@@ -33,7 +33,7 @@ def all_modules():
         kernels += forward_kernels(precision) + adjoint_kernels(precision, range(len(sources.ROWS)))
         for full in (False, True):
             kernels += scatter_kernels(precision, backward=True, full=full)
-        kernels += [tree_kernel(precision)]
+        kernels += [list_kernel(precision), tree_kernel(precision)]
         kernels += sag_kernels(precision, backward=True)
         for variant in Variant.every():
             kernels += interact_kernels(precision, variant, backward=not variant.splits)

@@ -34,6 +34,7 @@ class BoxTree:
     root: int
     middle: np.ndarray
     radius: float
+    reach: float
     off: float
     kinds: int
 
@@ -70,12 +71,13 @@ class BoxTree:
         radius = float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)))
         linked = link_nodes(nodes.children, nodes.ends, nodes.boxes, 3, device)
         root = int(nodes.roots.numpy()[0])
-        return cls(linked, nodes.cells, root, middle, radius, _OFF / 1.0e-6 * largest, kinds)
+        return cls(linked, nodes.cells, root, middle, radius, largest, _OFF / 1.0e-6 * largest, kinds)
 
     def arguments(self, real):
         """Names and values for a search in the precision ``real``."""
         return {
             "nodes": self.nodes, "cells": self.cells, "root": self.root,
+            "per_length": real(8.0 / max(self.reach, 1.0e-30)),
             "radius": real(self.radius), "off": wp.float32(self.off), "kinds": self.kinds,
             **{name: real(value) for name, value in zip(("mx", "my", "mz"), self.middle.tolist(), strict=True)},
         }  # fmt: skip

@@ -21,7 +21,7 @@ from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import lobe_of
 from kernels.trace.search import FAR, search_kernel
-from kernels.trace.tree import tree_kernel
+from kernels.trace.tree import ray_lists, tree_kernels
 from kernels.trace.wavefront import State
 
 PRECISION = "float64"
@@ -139,7 +139,9 @@ def nearest(rays, surfaces, eps):
         if len(tree_rows):
             rows = surfaces.triangles, surfaces.triangle_of_row, tree_rows
             tree = BoxTree.build(lower, upper, *rows, wp.get_device("cpu"))
-            Command(tree_kernel(PRECISION), "cpu", {**shared, **tree.arguments(wp.float64)}).run(n)
+            names = {**shared, **tree.arguments(wp.float64), "lists": ray_lists(n, wp.get_device("cpu"))}
+            for kernel in tree_kernels(PRECISION, wp.get_device("cpu")):
+                Command(kernel, "cpu", names).run(n)
         for row, code, block, limits in surfaces.sags:
             names = {**shared, "row": row, "code": code, "block": block, "limits": limits}
             Command(search_sag_kernel(PRECISION), "cpu", names).run(n)

@@ -21,6 +21,10 @@ from kernels.trace import layout as at
 from kernels.trace.boxes import BLOCK_CELLS, BOX, candidates, next_leaf
 from kernels.trace.search import FAR
 
+# cells an axis that rays are sorted by, over the tree's boxes
+SIDE = 16
+CELLS = SIDE**3
+
 
 @functools.cache
 def triangle_of(precision):
@@ -68,6 +72,70 @@ def triangle_of(precision):
     return hit
 
 
+# The lists of rays by cell: the cell that comes next, the first ray of each, the ray after each ray. A launch on a CPU
+# goes through its rays in order, so each takes the next one of the lists, which are empty again at its end.
+_TAKE = f"""
+    wp::int32 *first = lists.data + 1;
+    wp::int32 cell = turn == 0 ? 0 : lists.data[0];
+    while (cell < {CELLS - 1} && first[cell] < 0) ++cell;
+    const wp::int32 ray = first[cell];
+    lists.data[0] = cell;
+    first[cell] = first[{CELLS} + ray];
+    return ray;
+"""
+
+
+@wp.func_native(_TAKE)
+def take(lists: INT, turn: int) -> int:
+    """The next ray in the order of the cells."""
+    ...
+
+
+@functools.cache
+def list_kernel(precision):
+    """Lists the rays by the cell where they come near the tree, so that rays that go the same way follow each other."""
+    b = bundle(precision)
+    real, array, ld = b.real, b.array, b.ld
+    vec3 = wp.types.vector(length=3, dtype=real)
+
+    @wp.func
+    def cell_of(x: real) -> int:
+        # a number also for what is none
+        shifted = x + real(wp.static(SIDE / 2))
+        return wp.where(shifted > real(0.0), wp.int32(wp.min(shifted, real(wp.static(SIDE - 1)))), 0)
+
+    @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
+    def list_rays(
+        floats: array, mx: real, my: real, mz: real, radius: real, per_length: real, lists: INT, n: wp.int64,
+    ):  # fmt: skip
+        i = wp.tid()
+        p = vec3(
+            ld(floats, wp.static(at.X), n, i) - mx, ld(floats, wp.static(at.Y), n, i) - my,
+            ld(floats, wp.static(at.Z), n, i) - mz,
+        )  # fmt: skip
+        d = vec3(
+            ld(floats, wp.static(at.L), n, i), ld(floats, wp.static(at.M), n, i), ld(floats, wp.static(at.N), n, i)
+        )
+        p = (p + wp.max(-wp.dot(p, d) - radius, real(0.0)) * d) * per_length
+        cell = 1 + wp.static(SIDE) * (wp.static(SIDE) * cell_of(p[2]) + cell_of(p[1])) + cell_of(p[0])
+        lists[wp.static(1 + CELLS) + i] = lists[cell]
+        lists[cell] = i
+
+    return list_rays
+
+
+def tree_kernels(precision, device):
+    """The search of a tree; on a CPU the rays are listed first, see ``Lane.lists``."""
+    return [list_kernel(precision), tree_kernel(precision)] if device.is_cpu else [tree_kernel(precision)]
+
+
+def ray_lists(capacity, device):
+    """Lists without rays, with room for ``capacity``; none on a GPU, where rays take no turns."""
+    if not device.is_cpu:
+        return wp.empty(0, dtype=wp.int32, device=device)
+    return wp.full(1 + CELLS + capacity, -1, dtype=wp.int32, device=device)
+
+
 @functools.cache
 def tree_kernel(precision):
     """Search of all rows in a tree; a ray keeps what an earlier search found if that is nearer."""
@@ -80,11 +148,13 @@ def tree_kernel(precision):
     @wp.kernel(module=kernel_module(f"kernels.trace.{precision}.tree"), enable_backward=False)
     def search_tree(
         floats: array, ints: INT, distance: array, row_hit: INT, numbers: array, domain: array, triangles: array,
-        triangle_of_row: INT, nodes: FLOATS, cells: FLOATS, root: int,
+        triangle_of_row: INT, nodes: FLOATS, cells: FLOATS, root: int, lists: INT,
         mx: real, my: real, mz: real, radius: real, off: wp.float32, kinds: int, first: int, surfaces: int,
         eps: real, n: wp.int64,
     ):  # fmt: skip
-        i = wp.tid()
+        i = int(wp.tid())
+        if lists.shape[0] > 0:
+            i = take(lists, i)
         best = real(wp.static(FAR))
         second = real(wp.static(FAR))
         best_row = int(-1)

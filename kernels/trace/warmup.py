@@ -27,7 +27,7 @@ from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import search_kernels
 from kernels.trace.splitting import split_kernels
-from kernels.trace.tree import tree_kernel
+from kernels.trace.tree import tree_kernels
 from kernels.trace.visibility import visibility_kernels
 from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
@@ -111,7 +111,7 @@ def load_modules(
     backward = bool(kinds)
     parts = {
         ("forward", False): lambda: forward_kernels(precision),
-        ("tree", False): lambda: [tree_kernel(precision)] if trees else [],
+        ("tree", False): lambda: tree_kernels(precision, wp.get_device(device)) if trees else [],
         ("scatter", full_scatter, backward): lambda: (
             scatter_kernels(precision, backward=backward, full=full_scatter) if scatters else []
         ),

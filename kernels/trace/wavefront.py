@@ -30,7 +30,7 @@ from kernels.trace.interact import Variant, interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
-from kernels.trace.tree import tree_kernel
+from kernels.trace.tree import ray_lists, tree_kernels
 from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
 FRESNEL_BRANCH, ROULETTE = rng.slot_key(5), rng.slot_key(9)
@@ -223,8 +223,9 @@ class Bounce:
         ]
         if tables.tree is not None:
             names = {**state, **tables.tree.arguments(real), "triangles": tables.triangles,
-                     "triangle_of_row": tables.triangle_of_row, "first": int(not search)}  # fmt: skip
-            search.append(Command(tree_kernel(p), device, names))
+                     "triangle_of_row": tables.triangle_of_row, "lists": lane.lists,
+                     "first": int(not search)}  # fmt: skip
+            search += [Command(kernel, device, names) for kernel in tree_kernels(p, wp.get_device(device))]
         locate = []
         if tables.sags:
             # a surface given by a sag is (row, code, block of numbers, block of limits)
@@ -398,6 +399,7 @@ class Lane:
             wp.empty(capacity + 1, dtype=wp.int32, device=device) for _ in range(3)
         )
         self.words = wp.empty(capacity, dtype=wp.int32, device=device)
+        self.lists = ray_lists(capacity if tables.tree is not None else 0, wp.get_device(device))
         self.pixels = wp.empty(NUM_PIXEL * capacity, dtype=REALS[tables.precision], device=device)
         self.amounts = wp.empty(capacity, dtype=wp.float64, device=device)
         self.records = []
