@@ -21,9 +21,10 @@ from kernels.trace.emit import emit_kernel
 from kernels.trace.interact import interact_kernel
 from kernels.trace.sags import locate_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
+from kernels.trace.state import at_cell
 from kernels.trace.visibility import EdgeTerms
 from kernels.trace.volume import collision_kernel, collision_moves
-from kernels.trace.wavefront import FRESNEL_BRANCH, RETREAT, at_cell, hits_to_record, keyed, variant_of
+from kernels.trace.wavefront import FRESNEL_BRANCH, RETREAT, hits_to_record, keyed, variant_of
 
 # rays in one thread's share of a sum on a GPU; a CPU sums in one stretch
 _GPU_STRETCH = 256

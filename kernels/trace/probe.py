@@ -21,8 +21,8 @@ from kernels.trace.emit import emit_kernel, line_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import lobe_of
 from kernels.trace.search import FAR, search_kernel
+from kernels.trace.state import State
 from kernels.trace.tree import ray_lists, tree_kernels
-from kernels.trace.wavefront import State
 
 PRECISION = "float64"
 # rows of what `locate` gives: distance and geometric normal

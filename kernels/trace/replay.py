@@ -11,7 +11,8 @@ from kernels.precision import REALS
 from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
-from kernels.trace.wavefront import CROWDED, Bounce, Counters, Emitter, Lane, State
+from kernels.trace.state import Counters, State
+from kernels.trace.wavefront import CROWDED, Bounce, Emitter, Lane
 
 
 @dataclass(frozen=True)

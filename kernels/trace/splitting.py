@@ -17,7 +17,8 @@ from kernels.trace import layout as at
 from kernels.trace.books import compact_kernels, count_up, roulette_kernel
 from kernels.trace.command import Command
 from kernels.trace.interact import interact_kernel
-from kernels.trace.wavefront import ROULETTE, Bounce, Counters, Emitter, Lane, State, keyed
+from kernels.trace.state import Counters, State
+from kernels.trace.wavefront import ROULETTE, Bounce, Emitter, Lane, keyed
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from kernels.trace import rims as edge
 from kernels.trace.books import count_up
 from kernels.trace.command import Command
 from kernels.trace.search import GROUPS, row_groups
-from kernels.trace.wavefront import Counters
+from kernels.trace.state import Counters
 
 # room for the rounding of what is compared, a share of it
 _SLACK = 1e-2

@@ -25,8 +25,9 @@ from kernels.trace import layout as at
 from kernels.trace.backward import readout_kernel
 from kernels.trace.books import compact_kernels
 from kernels.trace.command import Command
+from kernels.trace.state import Counters, State
 from kernels.trace.suspects import Suspects, suspect_kernels
-from kernels.trace.wavefront import CROWDED, Bounce, Counters, Lane, State
+from kernels.trace.wavefront import CROWDED, Bounce, Lane
 
 # tables of a scene that say where surfaces end
 MOVED = ("numbers", "limits", "triangles", "sag_numbers")

@@ -30,6 +30,7 @@ from kernels.trace.interact import Variant, interact_kernel
 from kernels.trace.sags import locate_sag_kernel, search_sag_kernel
 from kernels.trace.scatter import move_kernels, scatter_kernel
 from kernels.trace.search import row_groups, search_kernel
+from kernels.trace.state import Counters, State, at_cell
 from kernels.trace.tree import ray_lists, tree_kernels
 from kernels.trace.volume import collide_kernel, collision_kernel, collision_moves
 
@@ -40,25 +41,6 @@ RETREAT = 4.0
 CROWDED = 0.75
 # chosen rays this close together are born with all between them
 GAP = 1024
-
-
-@dataclass(frozen=True)
-class State:
-    """Rays of one batch: floats and integers, column after column."""
-
-    floats: wp.array
-    ints: wp.array
-
-    @classmethod
-    def empty(cls, precision, device, capacity):
-        return cls(
-            wp.empty(at.NUM_FLOATS * capacity, dtype=REALS[precision], device=device),
-            wp.empty(at.NUM_INTS * capacity, dtype=wp.int32, device=device),
-        )
-
-    def turned_to(self, other):
-        """Pairs of its arrays and those of another state."""
-        return [(self.floats, other.floats), (self.ints, other.ints)]
 
 
 @dataclass(frozen=True)
@@ -77,25 +59,6 @@ class Sums:
             self.maps + other.maps,
             self.records + other.records,
         )
-
-
-class Counters:
-    """Integers that a kernel counts up and the host reads: on a CPU through one view of their memory."""
-
-    def __init__(self, count, device):
-        self.array = wp.zeros(count, dtype=wp.int32, device=device)
-        self._view = self.array.numpy() if self.array.device.is_cpu else None
-
-    def clear(self):
-        """Set all to 0."""
-        if self._view is None:
-            self.array.zero_()
-        else:
-            self._view.fill(0)
-
-    def read(self):
-        """The counts; on a CPU they follow what kernels do to them."""
-        return self.array.numpy() if self._view is None else self._view
 
 
 class Emitter:
@@ -168,13 +131,6 @@ class Choice:
         piece = (ids - start) // self._capacity
         cuts = np.flatnonzero(apart | (np.diff(piece, prepend=piece[:1]) != 0))
         return itertools.pairwise([0, *cuts.tolist(), len(ids)])
-
-
-def at_cell(state, offset):
-    """A state's arrays from one cell on: columns stay as far apart, so a launch writes to the cells that follow."""
-    if offset == 0:
-        return {"floats": state.floats, "ints": state.ints}
-    return {"floats": state.floats[offset:], "ints": state.ints[offset:]}
 
 
 def variant_of(tables, *, splits=False):

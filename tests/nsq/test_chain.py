@@ -10,8 +10,8 @@ from kernels.trace import chain, command
 from kernels.trace.backward import uncompact_kernels
 from kernels.trace.chain import ONE, Chain, Link
 from kernels.trace.command import Command
+from kernels.trace.state import Counters
 from kernels.trace.warmup import forward_kernels, modules_of
-from kernels.trace.wavefront import Counters
 
 from . import scenes
 
