@@ -12,7 +12,20 @@ import warp as wp
 import bvh
 from bvh import warp as door
 from kernels import lanes
-from kernels.points import binary, blend, buckets, farthest, leaves, mls, mls_eight, morton, rays, scatter, search, tree
+from kernels.points import (
+    binary,
+    blend,
+    bucket_kernels,
+    farthest,
+    leaves,
+    mls,
+    mls_eight,
+    morton,
+    rays,
+    scatter,
+    search,
+    tree,
+)
 from tests.bvh.clouds import CLOUDS, brute_knn, clustered, generator, uniform
 
 
@@ -26,7 +39,7 @@ def modules():
         for size in (*search.SIZES, 0):
             yield search._kernels(dim, size).query.module
         yield farthest._kernels(dim).scan.module
-        yield buckets._kernels(dim).select.module
+        yield bucket_kernels.kernels_of(dim).select.module
         for room in mls.ROOMS:
             yield mls._kernels(dim, room).forward.module
         for wanted in (1, dim + 1):
