@@ -47,8 +47,17 @@ class RadialBSDF(BaseBSDF):
         return _integrate_cells(self.value, steps)
 
     def table(self) -> np.ndarray:
-        """``reach``, and the cumulative distribution of b at even steps from 0 to ``reach``, ending at 1."""
+        """``reach``, and the cumulative distribution of b at even steps from 0 to ``reach``, ending at 1.
+
+        Raises ValueError where ``reach`` is outside (0, 2] or requires a gradient, or where ``value`` is below 0, no
+        number, or 0 throughout.
+        """
+        check_constant(self.reach, "reach", positive=True, maximum=2.0)
         running = self.cumulative()
+        if not (np.all(np.diff(running) >= 0.0) and 0.0 < running[-1] < math.inf):
+            raise ValueError(
+                f"value of {type(self).__name__} got numbers below 0, NaN or 0 throughout; it takes densities >= 0"
+            )
         return np.concatenate([[self.reach], running / running[-1]])
 
     def reflectance(self, incident: Any, normals: Any, wavelengths: Any) -> np.ndarray:

@@ -57,7 +57,10 @@ class AngularDistribution:
             if not np.all(np.isfinite(angles)) or np.any(np.diff(angles) <= 0.0):
                 raise ValueError(f"{field} got angles that do not increase; it takes increasing ones")
             if angles[0] < 0.0 or angles[-1] > high or (field == "phi" and angles[-1] >= high):
-                raise ValueError(f"{field} got {angles[0]:g} to {angles[-1]:g}; it takes angles from 0 to {high:g} deg")
+                to = "to below" if field == "phi" else "to"
+                raise ValueError(
+                    f"{field} got {angles[0]:g} to {angles[-1]:g}; it takes angles from 0 {to} {high:g} deg"
+                )
         if self.intensity.shape != (len(self.theta), len(self.phi)):
             shape = (len(self.theta), len(self.phi))
             raise ValueError(f"intensity got shape {self.intensity.shape}; it takes {shape}, theta by phi")

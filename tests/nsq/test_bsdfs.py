@@ -327,3 +327,32 @@ def test_arguments_of_sample():
         lobe.sample(1, UP, -UP, None, None, np.arange(1), 0)
     with pytest.raises(ValueError, match=r"^incident and normals got shapes"):
         lobe.reflectance(UP, UP[0], None)
+
+
+class _Cone(nsq.RadialBSDF):
+    """A lobe of a user's own."""
+
+    reach = None
+    total_integrated_scatter = 1.0
+
+    def __init__(self, reach, level):
+        self.reach, self.level = reach, level
+
+    def value(self, distance):
+        return self.level + 0.0 * np.asarray(distance)
+
+
+@pytest.mark.parametrize(
+    ("reach", "level", "words"),
+    [
+        (3.0, 1.0, "reach got 3"),
+        (torch.tensor(0.5, requires_grad=True), 1.0, "reach got a tensor that requires a gradient"),
+        (0.5, -1.0, "value of _Cone got numbers below 0"),
+        (0.5, float("nan"), "value of _Cone got numbers below 0"),
+        (0.5, 0.0, "value of _Cone got numbers below 0"),
+    ],
+)
+def test_a_lobe_of_a_user_is_checked(reach, level, words):
+    with pytest.raises(ValueError, match=words):
+        _Cone(reach, level).table()
+    assert _Cone(0.5, 1.0).table()[-1] == 1.0
